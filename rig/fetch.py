@@ -1,0 +1,203 @@
+"""Brings real peers onto this machine without installing anything: QEMU, a guest kernel, and the guest's tools.
+
+Why a private apt configuration: Debian 12's own QEMU 7.2 crashes when an emulated guest starts a vhost-user device with
+MSI-X, and its backports hold a good one; a guest needs a kernel nobody wants to boot this machine with; and none of it
+should ask for root. So packages are resolved against what the machine has, downloaded from the mirror the machine itself
+uses, and unpacked (never installed) into a cache. What the machine already has in a usable version is taken from there.
+"""
+import argparse
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+QEMU = "qemu-system-x86_64"
+QEMU_OLDEST = (9, 2)  # the first with reconnect-ms, and past the crash named above
+PACKAGES = ["busybox-static", "ethtool", "iperf3", "sockperf"]
+TOOLS = ["busybox", "ethtool", "iperf3", "sockperf"]
+KERNEL_PACKAGE = "linux-image-cloud-amd64"
+BACKPORTS = {"bookworm": "bookworm-backports"}  # releases whose own QEMU is too old
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+
+APT_CONFIG = """\
+Dir::Etc::main "/dev/null";
+Dir::Etc::parts "/dev/null";
+Dir::Etc::sourcelist "{work}/sources.list";
+Dir::Etc::sourceparts "/dev/null";
+Dir::Etc::preferences "/dev/null";
+Dir::Etc::preferencesparts "/dev/null";
+Dir::State::lists "{work}/lists";
+Dir::State::extended_states "{work}/extended_states";
+Dir::Cache "{work}";
+Dir::Cache::archives "{work}/archives";
+Dir::Log "{work}";
+APT::Sandbox::User "";
+Debug::NoLocking "1";
+"""
+
+
+class FetchError(Exception):
+    """The peers cannot be had; the text is one line that names the remedy."""
+
+
+def cache_dir():
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "ringway"
+
+
+@contextmanager
+def locked(name):
+    """One builder of a cache entry at a time, whichever process comes first."""
+    cache_dir().mkdir(parents=True, exist_ok=True)
+    with open(cache_dir() / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+class Peers:
+    """What is needed to run a guest: programs, their environment, the kernel and its modules."""
+
+    def __init__(self, root):
+        self.root = Path(root)
+        libs = [self.root / "usr/lib/x86_64-linux-gnu", self.root / "lib/x86_64-linux-gnu"]
+        self.env = dict(os.environ, LC_ALL="C", LD_LIBRARY_PATH=":".join(map(str, libs)))
+
+    def tool(self, name):
+        """The program's path, from the cache first, then from the machine; None if neither has it."""
+        own = [str(self.root / d) for d in ("usr/bin", "bin", "usr/sbin", "sbin")]
+        return shutil.which(name, path=":".join(own + [os.environ.get("PATH", ""), "/usr/sbin", "/sbin"]))
+
+    def qemu(self):
+        """The QEMU to start, if there is one that runs and is new enough."""
+        path = self.tool(QEMU)
+        if not path:
+            return None
+        run = subprocess.run([path, "--version"], env=self.env, capture_output=True, text=True)
+        version = re.search(r"version (\d+)\.(\d+)", run.stdout)
+        return path if version and tuple(map(int, version.groups())) >= QEMU_OLDEST else None
+
+    def qemu_data(self):
+        """Where an unpacked QEMU finds its firmware."""
+        return [str(self.root / d) for d in ("usr/share/qemu", "usr/share/seabios")]
+
+    def kernel(self):
+        return next(iter(sorted(self.root.glob("boot/vmlinuz-*"))), None)
+
+    def modules(self):
+        """The folder of the kernel's modules."""
+        return next(self.root.glob("lib/modules/*"))
+
+    def complete(self):
+        return bool(self.kernel() and all(map(self.tool, TOOLS)) and self.qemu())
+
+
+class Apt:
+    """apt with a configuration of its own in a work folder; downloads resume where they stopped."""
+
+    def __init__(self, work):
+        self.work = Path(work)
+        for folder in ("lists/partial", "archives/partial"):
+            (self.work / folder).mkdir(parents=True, exist_ok=True)
+        settings = [line for line in self._output("apt-config", "dump").splitlines()
+                    if line.startswith("Acquire::") and not line.startswith("Acquire::IndexTargets")]
+        self.codename, mirror = self._origin()
+        suites = [self.codename] + [s for s in [BACKPORTS.get(self.codename)] if s]
+        lines = [f"deb [signed-by={KEYRING}] {mirror} {suite} main" for suite in suites]
+        (self.work / "sources.list").write_text("\n".join(lines) + "\n")
+        config = self.work / "apt.conf"
+        config.write_text(APT_CONFIG.format(work=self.work) + "\n".join(settings) + "\n")
+        self.env = dict(os.environ, APT_CONFIG=str(config), LC_ALL="C")
+
+    def _output(self, *command):
+        try:
+            return subprocess.run(command, env=getattr(self, "env", None), capture_output=True, text=True,
+                                  check=True).stdout
+        except FileNotFoundError:
+            raise FetchError(f"{command[0]} not found: guests need Debian 12 or later on x86-64") from None
+        except subprocess.CalledProcessError as error:
+            cause = (error.stderr.strip() or error.stdout.strip()).splitlines()[-1:]
+            raise FetchError(f"{' '.join(command[:2])} failed ({' '.join(cause)}): check the machine's apt sources "
+                             "and network, then try again") from None
+
+    def _origin(self):
+        """The release this machine runs and the mirror its own sources name for it."""
+        release = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
+        codename = release.get("VERSION_CODENAME", "").strip('"')
+        targets = self._output("apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)",
+                               "Created-By: Packages")
+        for line in targets.splitlines():
+            mirror, name, component = line.split()
+            if (name, component) == (codename, "main"):
+                return codename, mirror
+        raise FetchError(f"the apt sources have no main component of '{codename}': add Debian's to them")
+
+    def update(self):
+        self._output("apt-get", "update")
+
+    def download(self):
+        """All packages that have to be unpacked, as paths."""
+        suite = BACKPORTS.get(self.codename)
+        qemu = "qemu-system-x86" + (f"/{suite}" if suite else "")
+        self._output("apt-get", "install", "--yes", "--download-only", "--no-install-recommends", qemu, *PACKAGES)
+        depends = self._output("apt-cache", "depends", KERNEL_PACKAGE)
+        kernel = re.search(r"Depends: (linux-image-\S+)", depends).group(1)
+        archives = self.work / "archives"
+        if not list(archives.glob(f"{kernel}_*.deb")):
+            subprocess.run(["apt-get", "download", "-q", kernel], cwd=archives, env=self.env, check=True,
+                           stdout=subprocess.DEVNULL)
+        return sorted(archives.glob("*.deb"))
+
+
+def unpack(packages, root):
+    """All or nothing: the folder appears under its name only when everything is in it."""
+    fresh = root.with_suffix(".new")
+    for stale in (fresh, root):
+        shutil.rmtree(stale, ignore_errors=True)
+    for package in packages:
+        subprocess.run(["dpkg", "-x", package, fresh], check=True)
+    fresh.rename(root)
+
+
+def say(started, text):
+    print(f"fetch: {time.monotonic() - started:5.1f} s  {text}", file=sys.stderr, flush=True)
+
+
+def peers():
+    """The peers, fetched first if they are not in the cache yet."""
+    with locked("peers"):
+        found = Peers(cache_dir() / "peers")
+        if found.complete():
+            return found
+        started = time.monotonic()
+        work = cache_dir() / "apt"
+        say(started, "reading the package lists")
+        apt = Apt(work)
+        apt.update()
+        say(started, "downloading QEMU, a kernel and tools (30 to 100 MB)")
+        packages = apt.download()
+        say(started, f"unpacking {len(packages)} packages into {found.root}")
+        unpack(packages, found.root)
+        if not found.complete():
+            raise FetchError(f"something is missing after the download: delete {cache_dir()} and try again")
+        shutil.rmtree(work)
+        say(started, "done")
+        return found
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python3 -m rig.fetch", description="Fetch QEMU, a guest kernel and the "
+                                     "guest's tools into the cache, from the mirror this machine's apt uses.")
+    parser.parse_args()
+    try:
+        print(peers().root)
+    except FetchError as error:
+        sys.exit(f"fetch: {error}")
+
+
+if __name__ == "__main__":
+    main()

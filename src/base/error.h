@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An error for a person: one line that says what is wrong and what to do about it.
+ *
+ * Functions that a person's input can make fail return 0 or a negative errno and fill the error;
+ * they never log it themselves. Whoever holds the request reports it.
+ */
+#ifndef RINGWAY_BASE_ERROR_H
+#define RINGWAY_BASE_ERROR_H
+
+#include "base/base.h"
+
+struct error {
+	char text[256];
+};
+
+/* Writes the text and returns -code, so that it can end a function: `return error_set(...)`. */
+int error_set(struct error *err, int code, const char *fmt, ...) printf_like(3, 4);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * liburcu's quiescent-state flavour, made known to the thread sanitizer.
+ *
+ * What a worker reaches by pointer without a lock (the port table, its set of queues, a ring's
+ * call descriptor) is replaced by control and freed by `rcu_free_later()`. A worker holds no such
+ * pointer across `rcu_quiescent()` or while it is offline; it is offline around every wait.
+ * Debian's liburcu is not instrumented, so the two edges that it provides (everything before a
+ * reader's quiescent state happens before the callback; publication by rcu_assign_pointer) are
+ * spelled out for the sanitizer here and nowhere else.
+ */
+#ifndef RINGWAY_BASE_RCU_H
+#define RINGWAY_BASE_RCU_H
+
+#include <urcu-qsbr.h>
+
+#include "base/atomic.h"
+#include "base/base.h"
+
+#if defined(__SANITIZE_THREAD__)
+#define RINGWAY_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define RINGWAY_TSAN 1
+#endif
+#endif
+
+#ifdef RINGWAY_TSAN
+void __tsan_acquire(void *addr);
+void __tsan_release(void *addr);
+extern char rcu_tsan_grace;
+#define RCU_TSAN_RELEASE() __tsan_release(&rcu_tsan_grace)
+#define RCU_TSAN_ACQUIRE() __tsan_acquire(&rcu_tsan_grace)
+#else
+#define RCU_TSAN_RELEASE() ((void)0)
+#define RCU_TSAN_ACQUIRE() ((void)0)
+#endif
+
+/* Publishes a pointer; the partner is rcu_read(). Control thread. */
+#define rcu_publish(p, v) store_release(&(p), (v))
+
+/* Any thread that is registered and online. */
+#define rcu_read(p) load_acquire(&(p))
+
+static inline void rcu_quiescent(void)
+{
+	RCU_TSAN_RELEASE();
+	rcu_quiescent_state();
+}
+
+static inline void rcu_offline(void)
+{
+	RCU_TSAN_RELEASE();
+	rcu_thread_offline();
+}
+
+static inline void rcu_online(void)
+{
+	rcu_thread_online();
+}
+
+/*
+ * Calls `release(object)` after a grace period, on liburcu's own thread: it may free memory and
+ * close descriptors, nothing more. Never blocks. Control thread, which is registered with liburcu
+ * and offline but for this moment.
+ */
+void rcu_free_later(void *object, void (*release)(void *object));
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The only way to a guest's bytes.
+ *
+ * A guest changes its memory whenever it likes. Each load here happens exactly once (volatile, or a
+ * copy into private memory behind which the compiler cannot look again), so a value that was
+ * checked is the value that is used. Stores come through here as well: this is where a dirty log
+ * will hook.
+ *
+ * All of these want the lock of one of the guest's rings held (guest/memory.h), and an address and
+ * length that guest_translate() vouched for.
+ */
+#ifndef RINGWAY_GUEST_ACCESS_H
+#define RINGWAY_GUEST_ACCESS_H
+
+#include <string.h>
+
+#include "base/atomic.h"
+#include "base/base.h"
+
+static inline uint16_t guest_load16(uintptr_t at)
+{
+	return *(const volatile uint16_t *)at;
+}
+
+/* Partner: the driver's write barrier before it stores an index (2.7.13.3.1). */
+static inline uint16_t guest_load16_acquire(uintptr_t at)
+{
+	return load_acquire((const uint16_t *)at);
+}
+
+static inline void guest_store16(uintptr_t at, uint16_t v)
+{
+	*(volatile uint16_t *)at = v;
+}
+
+/* Partner: the driver's read barrier after it loads an index (2.7.14). */
+static inline void guest_store16_release(uintptr_t at, uint16_t v)
+{
+	store_release((uint16_t *)at, v);
+}
+
+static inline void guest_store64(uintptr_t at, uint64_t v)
+{
+	*(volatile uint64_t *)at = v;
+}
+
+/* A descriptor, as two loads of eight bytes; `at` is aligned to 16 by the specification. */
+static inline void guest_load_desc(uintptr_t at, void *desc)
+{
+	const volatile uint64_t *from = (const volatile uint64_t *)at;
+	uint64_t words[2] = { from[0], from[1] };
+
+	memcpy(desc, words, sizeof(words));
+}
+
+/*
+ * Up to 128 bytes with overlapping moves of the compiler's widest baseline vector: for headers and
+ * small frames the call into libc costs more than the copy.
+ */
+static inline void copy_small(void *to, const void *from, size_t n)
+{
+	typedef uint8_t vec __attribute__((vector_size(16), aligned(1), may_alias));
+	typedef uint64_t u64 __attribute__((aligned(1), may_alias));
+	typedef uint32_t u32 __attribute__((aligned(1), may_alias));
+	typedef uint16_t u16 __attribute__((aligned(1), may_alias));
+	uint8_t *t = to;
+	const uint8_t *f = from;
+
+	if (n > 16) {
+		vec last = *(const vec *)(f + n - 16);
+
+		for (size_t i = 0; i + 16 < n; i += 16)
+			*(vec *)(t + i) = *(const vec *)(f + i);
+		*(vec *)(t + n - 16) = last;
+	} else if (n >= 8) {
+		u64 first = *(const u64 *)f, last = *(const u64 *)(f + n - 8);
+
+		*(u64 *)t = first;
+		*(u64 *)(t + n - 8) = last;
+	} else if (n >= 4) {
+		u32 first = *(const u32 *)f, last = *(const u32 *)(f + n - 4);
+
+		*(u32 *)t = first;
+		*(u32 *)(t + n - 4) = last;
+	} else if (n >= 2) {
+		u16 first = *(const u16 *)f, last = *(const u16 *)(f + n - 2);
+
+		*(u16 *)t = first;
+		*(u16 *)(t + n - 2) = last;
+	} else if (n) {
+		*t = *f;
+	}
+}
+
+#define COPY_SMALL 128
+
+static inline void copy_any(void *to, const void *from, size_t n)
+{
+	if (n <= COPY_SMALL)
+		copy_small(to, from, n);
+	else
+		memcpy(to, from, n);
+	compiler_barrier(); /* what was copied in is looked at in the copy, never again in the guest
+			     */
+}
+
+static inline void guest_copy_in(void *to, uintptr_t from, size_t n)
+{
+	copy_any(to, (const void *)from, n);
+}
+
+static inline void guest_copy_out(uintptr_t to, const void *from, size_t n)
+{
+	copy_any((void *)to, from, n);
+}
+
+/* From one guest's memory straight into another's. */
+static inline void guest_copy(uintptr_t to, uintptr_t from, size_t n)
+{
+	copy_any((void *)to, (const void *)from, n);
+}
+
+#endif

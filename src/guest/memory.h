@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A guest's memory as the front-end described it: regions of guest-physical addresses, mapped here.
+ *
+ * A `guest_memory` is an immutable set of regions. A new memory table makes a new set; control puts
+ * it in place ring by ring, each under the ring's lock, and frees the old one when the last ring
+ * has let go. So the rule for readers is short: a guest's memory is reached with the lock of one of
+ * its rings held, and through guest/access.h only. Host addresses are `uintptr_t` so that nothing
+ * else can dereference them.
+ *
+ * A mapping is shared by the sets that contain it (adding or removing one region keeps the others
+ * mapped). Everything but guest_translate() belongs to the control thread.
+ */
+#ifndef RINGWAY_GUEST_MEMORY_H
+#define RINGWAY_GUEST_MEMORY_H
+
+#include "base/base.h"
+#include "base/error.h"
+
+#define GUEST_REGIONS_MAX 32 /* offered by CONFIGURE_MEM_SLOTS */
+
+/* As in vhost-user's memory region description. */
+struct guest_region_desc {
+	uint64_t gpa;	 /* guest-physical address */
+	uint64_t size;	 /* bytes */
+	uint64_t uva;	 /* the front-end's own address: ring addresses are given in these */
+	uint64_t offset; /* of the first byte in the file */
+};
+
+struct guest_mapping;
+
+/*
+ * Maps a region. The file must be a memfd, on tmpfs or on hugetlbfs, opened for reading and
+ * writing, and long enough. `fd` stays the caller's. Returns 0 with one reference in *ret, or a
+ * negative errno with `err` filled (EINVAL: nonsense, EBADF: wrong kind of file, ENOMEM).
+ */
+int guest_mapping_create(int fd, const struct guest_region_desc *desc, struct guest_mapping **ret,
+			 struct error *err);
+void guest_mapping_put(struct guest_mapping *mapping); /* NULL is allowed */
+const struct guest_region_desc *guest_mapping_desc(const struct guest_mapping *mapping);
+
+struct guest_region {
+	uint64_t gpa, end; /* [gpa, end) */
+	uintptr_t host;	   /* where gpa is */
+};
+
+struct guest_memory {
+	unsigned n;
+	unsigned shift;	    /* gpa >> shift indexes `first` */
+	uint64_t limit;	    /* no region ends above */
+	uint8_t first[256]; /* the first region that ends above the start of this stretch */
+	struct guest_region region[GUEST_REGIONS_MAX]; /* by gpa */
+	struct guest_mapping *mapping[GUEST_REGIONS_MAX];
+};
+
+/*
+ * Makes a set of these mappings, in any order, taking a reference on each. Returns 0, or a negative
+ * errno with `err` filled (EEXIST: two overlap in guest-physical or user addresses; ENOMEM).
+ */
+int guest_memory_create(struct guest_mapping *const *mappings, unsigned n,
+			struct guest_memory **ret, struct error *err);
+void guest_memory_free(struct guest_memory *mem); /* NULL is allowed; puts the mappings */
+
+/* True once any of its mappings has lost its pages (guest/sigbus.h): the session must end. */
+bool guest_memory_broken(const struct guest_memory *mem);
+
+/*
+ * Where [uva, uva + len) of the front-end's addresses is, if it lies in one region, else 0. For
+ * rings; control thread.
+ */
+uintptr_t guest_memory_user(const struct guest_memory *mem, uint64_t uva, uint64_t len);
+
+/*
+ * Where `gpa` is, and in *ret_run how many of `len` bytes (not 0) are contiguous from there. 0 if
+ * it is in no region. A buffer that runs on into the next region takes another call. Any thread
+ * that holds the lock of one of the guest's rings.
+ */
+static inline uintptr_t guest_translate(const struct guest_memory *mem, uint64_t gpa, uint32_t len,
+					uint32_t *ret_run)
+{
+	if (unlikely(gpa >= mem->limit))
+		return 0;
+	for (unsigned i = mem->first[gpa >> mem->shift]; i < mem->n; i++) {
+		const struct guest_region *r = &mem->region[i];
+
+		if (likely(gpa < r->end)) {
+			if (unlikely(gpa < r->gpa))
+				return 0;
+			*ret_run = (uint32_t)MIN(len, r->end - gpa);
+			return r->host + (gpa - r->gpa);
+		}
+	}
+	return 0;
+}
+
+#endif

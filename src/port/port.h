@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A port: a thing plugged into the switch. One file per kind in this directory.
+ *
+ * The switch gets frames from a port's *queues* (ingress; each is collected from by one worker) and
+ * hands frames to the port as a whole (egress; any worker). Memory of ports and queues is reached
+ * by workers without a lock, so it is freed after a grace period.
+ */
+#ifndef RINGWAY_PORT_PORT_H
+#define RINGWAY_PORT_PORT_H
+
+#include <uv.h>
+
+#include "base/drop.h"
+#include "base/error.h"
+#include "policy/poll.h"
+#include "virtq/batch.h"
+#include "virtq/notify.h"
+
+#define PORT_NAME_MAX 31
+#define PORTS_MAX     4096 /* in one switch */
+#define PORT_NONE     UINT16_MAX
+
+struct port;
+struct hold;
+
+/* An ingress queue. */
+struct port_queue {
+	struct port *port;
+	unsigned index; /* within the port, unique among its queues */
+	int kick;	/* eventfd that says there is work; -1: look every millisecond */
+
+	/* The worker's that owns it. */
+	bool armed;		/* kicks on, waiting for one */
+	struct poll_state poll; /* measured arrival gaps */
+	struct hold *hold;	/* frames that wait for room at their receiver; NULL until needed */
+	uint64_t last_src;	/* source address learned last, so as not to learn it again */
+} cache_aligned;
+
+struct port_counters {
+	uint64_t frames, bytes;
+	uint64_t dropped[DROP_COUNT];
+};
+
+/* One row of `show queue`. */
+struct queue_report {
+	unsigned queue;	   /* vhost ring index */
+	bool tx;	   /* guest to switch */
+	const char *state; /* "absent", "stopped", "disabled", "running", "broken" */
+	unsigned size;
+	uint64_t frames, bytes, kicks, calls;
+};
+
+/* One row of `show port`. */
+struct port_report {
+	const char *state;    /* "waiting", "connected", "agreed", "up" */
+	char reason[256];     /* why it carries nothing; "" when up */
+	char last_error[256]; /* "" if none */
+	uint64_t features;    /* agreed virtio features */
+	unsigned queue_pairs; /* up */
+	unsigned mtu;	      /* 0: no limit */
+	struct port_counters ingress, egress;
+};
+
+/* A key=value of the configuration. */
+struct port_option {
+	const char *key, *value;
+};
+
+/* What a port is given to live in; outlives all ports. */
+struct port_env {
+	uv_loop_t *loop;
+	void *ctx;
+	/* A queue has begun to deliver frames, or its kick changed: some worker shall own it. */
+	void (*queue_up)(void *ctx, struct port_queue *queue);
+	/* It has ceased to. The caller keeps it valid for a grace period. */
+	void (*queue_down)(void *ctx, struct port_queue *queue);
+};
+
+struct port_ops {
+	const char *kind;
+
+	/* Control thread. */
+
+	/*
+	 * Makes a port; unknown keys and bad values are refused. 0 or a negative errno with `err`
+	 * filled. The caller then fills in `index` and makes it visible to workers.
+	 */
+	int (*create)(const struct port_env *env, const char *name,
+		      const struct port_option *options, unsigned n, struct port **ret,
+		      struct error *err);
+	/* Begins to listen, to connect, ...: after it is in the port table. */
+	int (*start)(struct port *port, struct error *err);
+	/* Ends what is going on; no worker reaches its queues afterwards. Freed after a grace
+	 * period. */
+	void (*destroy)(struct port *port);
+	/* Changes options that can change while it lives; the others are refused by name. */
+	int (*set)(struct port *port, const struct port_option *options, unsigned n,
+		   struct error *err);
+	void (*report)(struct port *port, struct port_report *ret);
+	/* Fills up to `max` rows, returns how many there are. */
+	unsigned (*report_queues)(struct port *port, struct queue_report *rows, unsigned max);
+
+	/* Workers. */
+
+	/* As virtq_collect() and virtq_complete(): true means a lock is held until complete(). */
+	bool (*collect)(struct port_queue *queue, struct batch *b);
+	void (*complete)(struct port_queue *queue, const struct batch *b,
+			 struct virtq_calls *calls);
+	/* Counts frames of the queue that the switch dropped after collect(); before complete(). */
+	void (*ingress_drop)(struct port_queue *queue, enum drop reason, unsigned n);
+	/* Work there? Kicks on (and look again: true if there is work)? Kicks off. */
+	bool (*ready)(struct port_queue *queue);
+	bool (*arm)(struct port_queue *queue);
+	void (*disarm)(struct port_queue *queue);
+	/*
+	 * Copies frames to the port. Returns those for which there was no room now; all others were
+	 * delivered or counted as dropped.
+	 */
+	frame_set (*egress)(struct port *port, struct batch *b, frame_set set,
+			    struct virtq_calls *calls);
+	/* While a frame is held for this port it asks for kicks when room appears. */
+	void (*want_room)(struct port *port, bool wanted);
+};
+
+struct port {
+	const struct port_ops *ops;
+	const struct port_env *env;
+	char name[PORT_NAME_MAX + 1];
+	uint16_t index; /* in the switch's table */
+	/* Copies addressed to it that never reached a ring; many writers (add_relaxed). */
+	uint64_t egress_dropped[DROP_COUNT];
+	char *options; /* as given, canonical "key=value ...", for `save`; owned */
+};
+
+static inline void port_egress_drop(struct port *port, enum drop reason, unsigned n)
+{
+	if (n)
+		add_relaxed(&port->egress_dropped[reason], n);
+}
+
+/* The kind called `kind`, or NULL. */
+const struct port_ops *port_kind(const char *kind);
+/* "vhost-user, tap, ..." for error messages and help. */
+const char *port_kinds(void);
+
+/* Names: 1 to PORT_NAME_MAX of [A-Za-z0-9_.:-], not starting with '-'. */
+bool port_name_valid(const char *name);
+
+#endif

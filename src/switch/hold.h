@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hold: what a queue's frames do while their receiver has no room.
+ *
+ * At most one batch per queue is copied aside, so that the sender's chains can be returned, and the
+ * queue is not collected from until all of it is delivered or its time (policy/full) is up: this
+ * pushes back on the sender as a full wire would, where dropping at once makes guests retransmit by
+ * the thousand. Order within a flow is kept, because nothing of the queue overtakes. The memory is
+ * mapped at first need and belongs to the queue. Worker only, but for hold_free().
+ */
+#ifndef RINGWAY_SWITCH_HOLD_H
+#define RINGWAY_SWITCH_HOLD_H
+
+#include "switch/switch.h"
+
+/* Copies the frames of `set`, all for port `dest`, aside. Those for which no memory is left are
+ * dropped and counted at `dest`. May be called several times for one batch, once per destination.
+ */
+void hold_add(struct port_queue *queue, struct port *dest, const struct batch *b, frame_set set,
+	      uint64_t now);
+
+/* Nothing held: the queue may be collected from. */
+bool hold_empty(const struct port_queue *queue);
+
+/*
+ * Tries again to deliver; drops what waited too long or whose port is gone. True if anything moved.
+ */
+bool hold_retry(struct vswitch *sw, struct port_queue *queue, struct virtq_calls *calls,
+		uint64_t now, uint64_t per_us);
+
+void hold_free(struct hold *hold); /* NULL is allowed */
+
+#endif

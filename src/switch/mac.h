@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The MAC table: which address is behind which port.
+ *
+ * Bounded, read without a lock by every worker, written under a mutex by whoever learns. An entry's
+ * address and port are one 64-bit word, so a reader sees both or neither. When the table (or its
+ * stretch) is full, the victim is an entry of the port that has the most: a port that invents
+ * addresses evicts its own and no one else's.
+ */
+#ifndef RINGWAY_SWITCH_MAC_H
+#define RINGWAY_SWITCH_MAC_H
+
+#include "base/base.h"
+
+#define MAC_ENTRIES_MAX 8192
+#define MAC_AGE_SECONDS 300
+
+struct mac_table;
+
+struct mac_entry {
+	uint64_t mac;
+	uint16_t port;
+	uint32_t age; /* seconds since it was last seen */
+};
+
+struct mac_table *mac_table_new(void); /* NULL: no memory */
+void mac_table_free(struct mac_table *table);
+
+/* The port's index or PORT_NONE. Any thread, no lock. */
+uint16_t mac_lookup(const struct mac_table *table, uint64_t mac);
+
+/*
+ * `mac` (not a group address) was seen on `port` at `now` (seconds, any origin). Any thread; takes
+ * the mutex only if something changes: a new address, a move, or an entry older than a second.
+ */
+void mac_learn(struct mac_table *table, uint64_t mac, uint16_t port, uint32_t now);
+
+/* Forgets what was not seen for MAC_AGE_SECONDS; what is behind `port`. Control thread. */
+void mac_expire(struct mac_table *table, uint32_t now);
+void mac_forget_port(struct mac_table *table, uint16_t port);
+
+/* Copies up to `max` entries out, returns how many there are. Control thread. */
+unsigned mac_list(const struct mac_table *table, struct mac_entry *entries, unsigned max,
+		  uint32_t now);
+
+#endif

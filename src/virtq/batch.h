@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames on their way: at most 32, seen through the descriptor chains of one queue of one guest.
+ *
+ * A frame owns no buffer. Its first bytes are copied to a private snapshot, on which alone every
+ * decision is made and from which they are delivered; the rest stays in the sender's memory as
+ * spans until it is copied into the receiver's. A batch lives for one turn of one worker.
+ */
+#ifndef RINGWAY_VIRTQ_BATCH_H
+#define RINGWAY_VIRTQ_BATCH_H
+
+#include "base/base.h"
+#include "net/vnet_hdr.h"
+
+#define BATCH_FRAMES	32 /* bursts of 16 cost 1.08 times, 64 gain nothing (docs/performance.md) */
+#define BATCH_SPANS	2048 /* a chain that needs more is dropped, one that does not fit now waits */
+#define SNAPSHOT_COPIED 128 /* virtio-net header and first bytes, together */
+#define SNAPSHOT_ROOM	256 /* room for edits to come, which may lengthen the headers */
+
+/* A stretch of a guest's memory (or, in a held batch, of private memory). */
+struct span {
+	uintptr_t at;
+	uint32_t len;
+};
+
+struct frame {
+	uint32_t len;	   /* of the whole frame, without virtio-net header */
+	uint16_t head_len; /* bytes of it that are in the snapshot */
+	uint16_t span;	   /* first of the spans that hold the rest */
+	uint16_t spans;
+	struct virtio_net_hdr hdr; /* checked */
+	uint32_t flow;		   /* flow_hash(), valid once `hashed` */
+	bool hashed;
+	uint8_t *head; /* the first bytes: &snapshot[...] */
+};
+
+struct batch {
+	unsigned n;		      /* frames */
+	unsigned spans;		      /* used of `span` */
+	unsigned chains;	      /* taken from the ring, of good and of dropped frames alike */
+	uint32_t bytes;		      /* of all frames */
+	uint16_t chain[BATCH_FRAMES]; /* their heads, in ring order */
+	struct frame frame[BATCH_FRAMES];
+	uint8_t snapshot[BATCH_FRAMES][SNAPSHOT_ROOM] cache_aligned;
+	struct span span[BATCH_SPANS];
+};
+
+/* A set of frames of a batch, one bit each. */
+typedef uint32_t frame_set;
+
+/* Visits the numbers in a set, in order. */
+#define batch_for_each(i, set)                                                                     \
+	for (frame_set set_##i = (set); set_##i && ((i) = (unsigned)__builtin_ctz(set_##i), true); \
+	     set_##i &= set_##i - 1)
+
+static inline frame_set batch_all(const struct batch *b)
+{
+	return b->n == BATCH_FRAMES ? ~0u : (1u << b->n) - 1;
+}
+
+#endif

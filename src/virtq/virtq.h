@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A virtqueue seen from the device.
+ *
+ * One lock per ring, and one rule: whoever touches the ring or, through it, the guest's memory
+ * holds the lock. A worker holds a tx ring's from virtq_collect() to virtq_complete(), and within
+ * that an rx ring's for one virtq_deliver(): tx before rx, one of each, so it cannot deadlock.
+ * Control takes it for a moment to start, stop or remap the ring, and so needs no grace period
+ * to unmap memory. Uncontended it costs a few cycles per batch.
+ *
+ * The split ring is virtio 1.3, 2.7; clause numbers in the code refer to that document.
+ */
+#ifndef RINGWAY_VIRTQ_VIRTQ_H
+#define RINGWAY_VIRTQ_VIRTQ_H
+
+#include <pthread.h>
+
+#include "base/drop.h"
+#include "guest/memory.h"
+#include "virtq/batch.h"
+
+#define VIRTQ_SIZE_MAX 32768 /* 2.7: the largest split ring */
+
+/* An eventfd of the front-end's, replaced as a whole and freed after a grace period. */
+struct virtq_call {
+	int fd;
+};
+
+/* Where the three parts of a split ring are; all 0 when they are not mapped. */
+struct virtq_addr {
+	uintptr_t desc, avail, used;
+};
+
+struct virtq_stats {
+	uint64_t frames, bytes;	      /* tx: collected; rx: delivered */
+	uint64_t kicks;		      /* wake-ups that the driver's kick caused */
+	uint64_t calls;		      /* eventfd writes */
+	uint64_t dropped[DROP_COUNT]; /* tx: at ingress; rx: at egress */
+};
+
+/* What control tells a ring when it starts. */
+struct virtq_setup {
+	const struct guest_memory *mem;
+	struct virtq_addr addr;
+	uint16_t size;	   /* a power of 2, at most VIRTQ_SIZE_MAX */
+	uint16_t base;	   /* the next available entry to take */
+	uint64_t features; /* agreed; the header length follows from them */
+	uint16_t mtu;	   /* rx: longest packet without segmentation offload; 0: no limit */
+};
+
+struct virtq {
+	pthread_mutex_t lock;
+
+	/* Set by control with the lock held. */
+	const struct guest_memory *mem;
+	struct virtq_addr addr;
+	uint64_t features;
+	uint16_t size;
+	uint16_t mtu;
+	uint8_t hdr_len;
+	bool event_idx, indirect, mergeable;
+	bool running;  /* mapped, started and enabled */
+	bool draining; /* tx that was disabled: chains are returned, frames counted as dropped */
+	bool broken;   /* the driver made the ring senseless; only a restart mends it */
+	struct virtq_call *call; /* RCU; NULL: the driver is never called */
+
+	/* The holder's. */
+	uint16_t avail_next; /* the next available entry to take */
+	uint16_t avail_seen; /* avail->idx when last read */
+	uint16_t used_next;  /* the next used entry to write */
+	uint16_t called_at;  /* used_next when the event index was last looked at */
+	bool kicks_on;
+	bool call_pending; /* in some worker's list of rings to look at */
+
+	struct virtq_stats stats;
+} cache_aligned;
+
+int virtq_init(struct virtq *vq); /* 0 or -ENOMEM */
+void virtq_destroy(struct virtq *vq);
+
+/* Control thread; each takes the lock. A ring that starts reads its used index from the guest. */
+void virtq_start(struct virtq *vq, const struct virtq_setup *setup);
+/* Returns the next available entry that was not taken, for VHOST_USER_GET_VRING_BASE. */
+uint16_t virtq_stop(struct virtq *vq);
+/* The same ring in a new memory table; addresses of 0 stop it. */
+void virtq_remap(struct virtq *vq, const struct guest_memory *mem, const struct virtq_addr *addr);
+/* Disabled: rx takes no buffers; tx returns its chains and counts the frames as dropped. */
+void virtq_set_enabled(struct virtq *vq, bool enabled);
+/* Takes ownership of `fd` (-1: none); the one before is closed after a grace period. */
+int virtq_set_call(struct virtq *vq, int fd);
+
+/*
+ * tx, the queue's worker. Takes up to 32 chains that are there and makes frames of them; malformed
+ * chains and bad frames are counted. If it returns true, chains were taken (perhaps none with a
+ * frame) and the lock is held until virtq_complete(), which returns them all to the driver.
+ */
+bool virtq_collect(struct virtq *vq, struct batch *b);
+void virtq_complete(struct virtq *vq, const struct batch *b);
+
+/*
+ * rx, any worker. Copies the frames of `set` into the driver's buffers, in order, until the ring is
+ * full; what cannot be delivered for another reason is counted as dropped. Returns the frames for
+ * which there was no room: the first that did not fit and all behind it. *ret_done is set if used
+ * entries were published, so that the ring wants virtq_look() later.
+ */
+frame_set virtq_deliver(struct virtq *vq, struct batch *b, frame_set set, bool *ret_done);
+
+/* Are there available entries? Takes the lock, reads one index. */
+bool virtq_ready(struct virtq *vq);
+/* Asks for kicks, then looks again: true if entries are already there (kicks stay on). */
+bool virtq_kicks_on(struct virtq *vq);
+void virtq_kicks_off(struct virtq *vq);
+
+#endif

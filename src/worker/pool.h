@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The pool of workers: datapath threads, each of which owns queues and alone collects from them.
+ *
+ * Control thread only. Which worker a queue goes to is policy/place's decision. A worker learns of
+ * a change through a new set of queues, published by pointer; the old set is freed after a grace
+ * period.
+ */
+#ifndef RINGWAY_WORKER_POOL_H
+#define RINGWAY_WORKER_POOL_H
+
+#include "switch/switch.h"
+
+#define WORKERS_MAX 64
+
+struct pool;
+
+struct worker_report {
+	unsigned worker;
+	int cpu;		 /* pinned to, or -1 */
+	uint64_t cpu_ns;	 /* CPU time of the thread */
+	uint64_t busy_cycles;	 /* of turns that moved frames */
+	uint64_t frames, bursts; /* collected */
+	uint64_t sleeps;
+	unsigned queues, armed; /* owned; of them waiting for a kick */
+};
+
+/*
+ * Starts `workers` threads. `cpus`: one for each, or NULL to leave the placement to the kernel. The
+ * calling thread is registered with liburcu first. 0 or a negative errno with `err` filled.
+ */
+int pool_start(struct vswitch *sw, unsigned workers, const unsigned *cpus, struct pool **ret,
+	       struct error *err);
+/* Stops and joins them; all queues are down already or never will be served again. */
+void pool_stop(struct pool *pool);
+
+/* A queue begins or ceases to be served, or its kick descriptor has changed (down, then up). */
+void pool_queue_up(struct pool *pool, struct port_queue *queue);
+void pool_queue_down(struct pool *pool, struct port_queue *queue);
+
+/*
+ * Watchdog, ten times a second: a worker that makes no progress inside a call's write is
+ * interrupted. Returns the ring whose front-end is to blame, or NULL.
+ */
+const struct virtq *pool_watchdog(struct pool *pool);
+
+unsigned pool_workers(const struct pool *pool);
+void pool_report(struct pool *pool, unsigned worker, struct worker_report *ret);
+/* Index of the worker that owns the queue, or -1. */
+int pool_owner(const struct pool *pool, const struct port_queue *queue);
+
+#endif
