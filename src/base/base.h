@@ -6,13 +6,27 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/param.h> /* defines MIN and MAX too, less carefully */
 
 #define CACHE_LINE 64
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-#define MIN(a, b)     ((a) < (b) ? (a) : (b))
-#define MAX(a, b)     ((a) > (b) ? (a) : (b))
-#define BIT(n)	      (1ULL << (n))
+/* Each argument is evaluated once. */
+#undef MIN
+#undef MAX
+#define MIN(a, b)                              \
+	({                                     \
+		__auto_type min_a = (a);       \
+		__auto_type min_b = (b);       \
+		min_a < min_b ? min_a : min_b; \
+	})
+#define MAX(a, b)                              \
+	({                                     \
+		__auto_type max_a = (a);       \
+		__auto_type max_b = (b);       \
+		max_a > max_b ? max_a : max_b; \
+	})
+#define BIT(n) (1ULL << (n))
 
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 

@@ -13,7 +13,7 @@
 #include "base/drop.h"
 
 /* Longest frame that any offload can make: 64 KiB of IP behind an Ethernet header and two tags. */
-#define FRAME_LEN_MAX (65535 + 14 + 8)
+#define FRAME_LEN_MAX (65535u + 14 + 8)
 
 /* With mergeable buffers or VERSION_1 the header has num_buffers (5.1.6.1), else it has not. */
 #define VNET_HDR_LEN	    sizeof(struct virtio_net_hdr_mrg_rxbuf)

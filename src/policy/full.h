@@ -15,6 +15,9 @@
  */
 #define FULL_HOLD_US 5000u
 
+/* How often a sleeping worker tries again: cheaper than making the receiver kick for room. */
+#define FULL_RETRY_US 100u
+
 static inline bool full_give_up(uint64_t held_for, uint64_t per_us)
 {
 	return held_for >= FULL_HOLD_US * per_us;

@@ -11,6 +11,7 @@
 
 #include <uv.h>
 
+#include "base/atomic.h"
 #include "base/drop.h"
 #include "base/error.h"
 #include "policy/poll.h"
@@ -30,11 +31,15 @@ struct port_queue {
 	unsigned index; /* within the port, unique among its queues */
 	int kick;	/* eventfd that says there is work; -1: look every millisecond */
 
+	uint32_t id; /* of this being up, the pool's: another one each time */
+
 	/* The worker's that owns it. */
+	uint32_t owned;		/* `id` when the worker took it over */
+	uint64_t kicks;		/* wake-ups by the peer */
 	bool armed;		/* kicks on, waiting for one */
 	struct poll_state poll; /* measured arrival gaps */
 	struct hold *hold;	/* frames that wait for room at their receiver; NULL until needed */
-	uint64_t last_src;	/* source address learned last, so as not to learn it again */
+	uint64_t last_src; /* source learned last and when, so as not to learn it again at once */
 } cache_aligned;
 
 struct port_counters {
@@ -49,6 +54,7 @@ struct queue_report {
 	const char *state; /* "absent", "stopped", "disabled", "running", "broken" */
 	unsigned size;
 	uint64_t frames, bytes, kicks, calls;
+	const struct port_queue *served; /* what a worker owns, for pool_owner(); NULL for rx */
 };
 
 /* One row of `show port`. */
@@ -100,11 +106,16 @@ struct port_ops {
 	void (*report)(struct port *port, struct port_report *ret);
 	/* Fills up to `max` rows, returns how many there are. */
 	unsigned (*report_queues)(struct port *port, struct queue_report *rows, unsigned max);
+	/*
+	 * Looks for a fault that its peer made: pages of its memory gone (guest/sigbus.h), or a
+	 * worker that hangs in calling `stuck` (NULL: none). Ends what is to blame.
+	 */
+	void (*check)(struct port *port, const struct virtq *stuck);
 
 	/* Workers. */
 
 	/* As virtq_collect() and virtq_complete(): true means a lock is held until complete(). */
-	bool (*collect)(struct port_queue *queue, struct batch *b);
+	bool (*collect)(struct port_queue *queue, struct batch *b, struct virtq_calls *calls);
 	void (*complete)(struct port_queue *queue, const struct batch *b,
 			 struct virtq_calls *calls);
 	/* Counts frames of the queue that the switch dropped after collect(); before complete(). */
@@ -119,15 +130,14 @@ struct port_ops {
 	 */
 	frame_set (*egress)(struct port *port, struct batch *b, frame_set set,
 			    struct virtq_calls *calls);
-	/* While a frame is held for this port it asks for kicks when room appears. */
-	void (*want_room)(struct port *port, bool wanted);
 };
 
 struct port {
 	const struct port_ops *ops;
 	const struct port_env *env;
 	char name[PORT_NAME_MAX + 1];
-	uint16_t index; /* in the switch's table */
+	uint16_t index;	 /* in the switch's table */
+	uint64_t serial; /* never used twice, unlike index and address; set by switch_add() */
 	/* Copies addressed to it that never reached a ring; many writers (add_relaxed). */
 	uint64_t egress_dropped[DROP_COUNT];
 	char *options; /* as given, canonical "key=value ...", for `save`; owned */

@@ -13,7 +13,8 @@
 
 #include "switch/switch.h"
 
-/* Copies the frames of `set`, all for port `dest`, aside. Those for which no memory is left are
+/*
+ * Copies the frames of `set`, all for port `dest`, aside. Those for which no memory is left are
  * dropped and counted at `dest`. May be called several times for one batch, once per destination.
  */
 void hold_add(struct port_queue *queue, struct port *dest, const struct batch *b, frame_set set,
@@ -27,6 +28,9 @@ bool hold_empty(const struct port_queue *queue);
  */
 bool hold_retry(struct vswitch *sw, struct port_queue *queue, struct virtq_calls *calls,
 		uint64_t now, uint64_t per_us);
+
+/* Gives up what is held, counted as DROP_FULL: before the queue ceases to be served for good. */
+void hold_drop(struct vswitch *sw, struct port_queue *queue);
 
 void hold_free(struct hold *hold); /* NULL is allowed */
 

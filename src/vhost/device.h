@@ -34,28 +34,36 @@ struct vhost_ring {
 	uint16_t size, base;
 	bool has_addr;
 	bool started;
-	bool enabled;
-	bool was_enabled; /* since the session began: a ring that never was is left alone */
-	int kick;	  /* eventfd, -1 if none */
+	bool enabled; /* by SET_VRING_ENABLE; device_ring_enabled() is the whole truth */
+	int kick;     /* eventfd, -1 if none */
 };
 
 struct vhost_device;
 
 /*
- * What the owner of a device (a port) is told, on the control thread, after the fact.
+ * What the owner of a device (a port) is told, on the control thread.
  */
 struct vhost_device_hooks {
-	/* `ring` began or ceased to process or drain, or has another kick descriptor. */
+	/*
+	 * `ring` began or ceased to process or drain, or has another kick descriptor: look at
+	 * virtq_active() and ring->kick. A descriptor that goes is announced in three steps: `kick`
+	 * becomes -1, this is called, and only then is it closed, because the front-end holds the
+	 * same eventfd, which would otherwise stay in an epoll set. So whoever watches the old one
+	 * takes it out of there before returning. It must not call back into the device.
+	 */
 	void (*ring_changed)(struct vhost_device *dev, struct vhost_ring *ring);
 };
 
 struct vhost_device {
 	const struct vhost_device_hooks *hooks;
 	uint64_t offered;	    /* features offered at the next negotiation */
-	uint64_t features;	    /* agreed */
+	uint64_t features;	    /* agreed; meaningful once `agreed` */
+	uint64_t refused;	    /* what the last SET_FEATURES asked for in vain; see there */
 	uint64_t protocol_features; /* agreed */
+	bool agreed;		    /* a SET_FEATURES was accepted in this session */
 	uint8_t status;		    /* virtio status byte, from SET_STATUS */
-	uint16_t mtu;		    /* the port's, or the front-end's by NET_SET_MTU; 0: no limit */
+	uint16_t mtu;		    /* the port's; 0: no limit */
+	uint16_t front_mtu;	    /* the front-end's, by NET_SET_MTU, in this session; 0: none */
 	struct guest_memory *mem;   /* NULL until a table came */
 	unsigned rings;		    /* one more than the highest index that exists */
 	struct vhost_ring
@@ -63,8 +71,9 @@ struct vhost_device {
 					   with rcu_publish(), for workers that pick rx rings */
 };
 
-int device_init(struct vhost_device *dev, const struct vhost_device_hooks *hooks);
-/* Stops all rings; they are freed after a grace period. */
+/* Offers features_offered(), has no MTU; the owner may change both. Allocates nothing. */
+void device_init(struct vhost_device *dev, const struct vhost_device_hooks *hooks);
+/* Stops all rings; they are freed after a grace period. The hook is still called. */
 void device_destroy(struct vhost_device *dev);
 
 /* Ends a session: rings stopped, descriptors closed, memory unmapped, features forgotten. */
@@ -72,23 +81,57 @@ void device_reset(struct vhost_device *dev);
 
 /*
  * Each of these is one message of the protocol. 0 or a negative errno with `err` filled; the device
- * is unchanged by a request that failed. `fd`s are taken over on success only.
+ * is unchanged by a request that failed. `fd`s are taken over on success only, mappings never (the
+ * device takes references of its own).
+ */
+
+/*
+ * Accepted each time it comes: firmware, kernel and a DPDK driver each negotiate. Running rings go
+ * on with the new features. ENOTSUP: bits that were not offered, which `refused` keeps: a front-end
+ * that wants no answer believes that they were agreed to, so no ring starts until the next
+ * SET_FEATURES.
  */
 int device_set_features(struct vhost_device *dev, uint64_t features, struct error *err);
+int device_set_protocol_features(struct vhost_device *dev, uint64_t features, struct error *err);
+/* All rings move to the new table at once; one that is not in it stops until a later table has it.
+ */
 int device_set_memory(struct vhost_device *dev, struct guest_mapping *const *mappings, unsigned n,
 		      struct error *err);
 int device_add_region(struct vhost_device *dev, struct guest_mapping *mapping, struct error *err);
+/* By guest-physical address, user address and size. ENOENT: there is no such region. */
 int device_del_region(struct vhost_device *dev, const struct guest_region_desc *desc,
 		      struct error *err);
+/*
+ * Of a running ring: a new size stops it until the next SET_VRING_KICK, because who sets a ring up
+ * from the first message on has forgotten the old one; a new base or address restarts it there.
+ */
 int device_set_size(struct vhost_device *dev, unsigned index, uint32_t size, struct error *err);
+int device_set_base(struct vhost_device *dev, unsigned index, uint32_t base, struct error *err);
 int device_set_addr(struct vhost_device *dev, unsigned index, const struct vhost_ring_addr *addr,
 		    struct error *err);
-int device_set_base(struct vhost_device *dev, unsigned index, uint32_t base, struct error *err);
+/* Stops the ring and closes its kick descriptor. */
 int device_get_base(struct vhost_device *dev, unsigned index, uint32_t *ret_base,
 		    struct error *err);
 int device_set_kick(struct vhost_device *dev, unsigned index, int fd, struct error *err);
 int device_set_call(struct vhost_device *dev, unsigned index, int fd, struct error *err);
+/* Rings send no errors: the descriptor is only checked, and closed. */
+int device_set_err(struct vhost_device *dev, unsigned index, int fd, struct error *err);
 int device_set_enabled(struct vhost_device *dev, unsigned index, bool enabled, struct error *err);
+/*
+ * 0 is a reset of the virtio device: rings stop. Memory, features and descriptors stay: QEMU sends
+ * only the difference of its memory afterwards, and features anew. FEATURES_OK does not stick after
+ * a SET_FEATURES that was refused (virtio 1.3, 2.1.2).
+ */
+int device_set_status(struct vhost_device *dev, uint64_t status, struct error *err);
+int device_set_front_mtu(struct vhost_device *dev, uint64_t mtu, struct error *err);
+
+/* Changes the port's own limit (0: none), for running rings too. */
+void device_set_mtu(struct vhost_device *dev, uint16_t mtu);
+/* The smaller of the two limits; 0: no limit. */
+uint16_t device_mtu(const struct vhost_device *dev);
+
+/* Enabled by message, or because VHOST_USER_F_PROTOCOL_FEATURES was not agreed to. */
+bool device_ring_enabled(const struct vhost_device *dev, const struct vhost_ring *ring);
 
 /* Queue pairs of which at least one ring processes. */
 unsigned device_pairs_up(const struct vhost_device *dev);

@@ -28,6 +28,8 @@ struct session_hooks {
 	void (*changed)(void *ctx);
 };
 
+/* A session may be stopped from within either hook, but not from within the device's. */
+
 /*
  * Takes over `fd`, a connected stream socket. `name` (the port's) is for the log and must outlive
  * the session. 0 or a negative errno, `fd` then stays the caller's.

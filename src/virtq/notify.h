@@ -12,34 +12,33 @@
 
 #include "virtq/virtq.h"
 
-#define CALLS_MAX 64
-
 struct virtq_calls {
-	unsigned n;
-	struct virtq *ring[CALLS_MAX];
+	struct virtq *first; /* chained through call_next, which belongs to whoever has it listed */
 	/*
-	 * The descriptor being written and since when, for control's watchdog: a front-end can make
-	 * its eventfd block. 0 while no write is under way.
+	 * The ring whose descriptor is being written and since when, for control's watchdog: a
+	 * front-end can make its eventfd block. NULL while no write is under way. Relaxed.
 	 */
-	uint64_t writing_since; /* clock_cycles() */
 	const struct virtq *writing_to;
+	uint64_t writing_since; /* clock_ns() */
 };
 
-/* Notes that `vq` was published to; lock of `vq` held. Full lists are looked at by the caller. */
+/* Notes that `vq` was published to; the lock of `vq` is held. */
 static inline void virtq_calls_add(struct virtq_calls *calls, struct virtq *vq)
 {
 	if (!vq->call_pending) {
 		vq->call_pending = true;
-		calls->ring[calls->n++] = vq;
+		vq->call_next = calls->first;
+		calls->first = vq;
 	}
 }
 
-static inline bool virtq_calls_full(const struct virtq_calls *calls)
-{
-	return calls->n == CALLS_MAX;
-}
+/* The same for who does not hold the lock: a ring whose driver is to be called in any case. */
+void virtq_calls_note(struct virtq_calls *calls, struct virtq *vq);
 
-/* One fence, a look at each ring's event index, at most one eventfd write each; empties the list.
+/*
+ * One fence, a look at each ring's event index, at most one eventfd write each; empties the list.
+ * No lock is held by the caller. The rings stay valid because the worker was not quiescent since it
+ * listed them.
  */
 void virtq_calls_look(struct virtq_calls *calls);
 

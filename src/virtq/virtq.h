@@ -19,6 +19,8 @@
 #include "guest/memory.h"
 #include "virtq/batch.h"
 
+struct virtq_calls; /* virtq/notify.h: rings that were published to are noted there */
+
 #define VIRTQ_SIZE_MAX 32768 /* 2.7: the largest split ring */
 
 /* An eventfd of the front-end's, replaced as a whole and freed after a grace period. */
@@ -59,7 +61,8 @@ struct virtq {
 	uint16_t mtu;
 	uint8_t hdr_len;
 	bool event_idx, indirect, mergeable;
-	bool running;  /* mapped, started and enabled */
+	bool started, enabled, was_enabled;
+	bool running;  /* started, enabled and not broken */
 	bool draining; /* tx that was disabled: chains are returned, frames counted as dropped */
 	bool broken;   /* the driver made the ring senseless; only a restart mends it */
 	struct virtq_call *call; /* RCU; NULL: the driver is never called */
@@ -69,8 +72,10 @@ struct virtq {
 	uint16_t avail_seen; /* avail->idx when last read */
 	uint16_t used_next;  /* the next used entry to write */
 	uint16_t called_at;  /* used_next when the event index was last looked at */
+	bool called; /* called_at means something: the first look after a start always calls */
 	bool kicks_on;
-	bool call_pending; /* in some worker's list of rings to look at */
+	bool call_pending;	 /* in some worker's list of rings to look at */
+	struct virtq *call_next; /* of that list, which is that worker's */
 
 	struct virtq_stats stats;
 } cache_aligned;
@@ -86,6 +91,7 @@ uint16_t virtq_stop(struct virtq *vq);
 void virtq_remap(struct virtq *vq, const struct guest_memory *mem, const struct virtq_addr *addr);
 /* Disabled: rx takes no buffers; tx returns its chains and counts the frames as dropped. */
 void virtq_set_enabled(struct virtq *vq, bool enabled);
+void virtq_set_mtu(struct virtq *vq, uint16_t mtu);
 /* Takes ownership of `fd` (-1: none); the one before is closed after a grace period. */
 int virtq_set_call(struct virtq *vq, int fd);
 
@@ -95,16 +101,18 @@ int virtq_set_call(struct virtq *vq, int fd);
  * frame) and the lock is held until virtq_complete(), which returns them all to the driver.
  */
 bool virtq_collect(struct virtq *vq, struct batch *b);
-void virtq_complete(struct virtq *vq, const struct batch *b);
+void virtq_complete(struct virtq *vq, const struct batch *b, struct virtq_calls *calls);
 
 /*
  * rx, any worker. Copies the frames of `set` into the driver's buffers, in order, until the ring is
  * full; what cannot be delivered for another reason is counted as dropped. Returns the frames for
- * which there was no room: the first that did not fit and all behind it. *ret_done is set if used
- * entries were published, so that the ring wants virtq_look() later.
+ * which there was no room: the first that did not fit and all behind it.
  */
-frame_set virtq_deliver(struct virtq *vq, struct batch *b, frame_set set, bool *ret_done);
+frame_set virtq_deliver(struct virtq *vq, struct batch *b, frame_set set,
+			struct virtq_calls *calls);
 
+/* Started and enabled; or returning chains of a disabled queue. Control. */
+bool virtq_active(struct virtq *vq);
 /* Are there available entries? Takes the lock, reads one index. */
 bool virtq_ready(struct virtq *vq);
 /* Asks for kicks, then looks again: true if entries are already there (kicks stay on). */

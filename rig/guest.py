@@ -1,0 +1,227 @@
+"""A Linux guest in QEMU with one virtio-net device on a vhost-user socket, and a way to run commands in it."""
+import base64
+import itertools
+import json
+import os
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+from rig import fetch, image
+from rig.process import Process
+
+BOOT_SECONDS = 120  # boots in 4 to 5 s when the machine is quiet
+KVM_PROBE_SECONDS = 5
+MEMORY = "384M"
+
+
+class GuestError(Exception):
+    pass
+
+
+def kvm_runs(peers):
+    """Whether /dev/kvm boots a kernel: there are hosts where it opens, creates a machine, and never gets anywhere."""
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return False
+    command = [peers.qemu(), "-accel", "kvm", "-cpu", "host", "-m", "256M", "-nodefaults", "-display", "none",
+               *itertools.chain(*(("-L", folder) for folder in peers.qemu_data())), "-serial", "stdio", "-no-reboot",
+               "-kernel", peers.kernel(), "-append", "console=ttyS0 earlyprintk=ttyS0 panic=-1"]
+    run = subprocess.Popen(command, env=peers.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                           stderr=subprocess.DEVNULL)
+    alarm = threading.Timer(KVM_PROBE_SECONDS, run.kill)
+    alarm.start()
+    try:
+        return any(b"Linux version" in line for line in run.stdout)
+    finally:
+        alarm.cancel()
+        run.kill()
+        run.wait()
+        run.stdout.close()
+
+
+def accelerator(peers):
+    """'kvm' or 'tcg'; probed once per boot of the machine, for the probe takes seconds where KVM does not work."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    answer = fetch.cache_dir() / f"accelerator-{os.getuid()}"
+    with fetch.locked("accelerator"):
+        known = answer.read_text().split() if answer.exists() else []
+        if known[:1] != [boot]:
+            known = [boot, "kvm" if kvm_runs(peers) else "tcg"]
+            answer.write_text(" ".join(known) + "\n")
+    return known[1]
+
+
+class Channel:
+    """QEMU's end of a character device: a socket pair, so that there is no path to connect to and nothing to race."""
+
+    def __init__(self):
+        self.ours, self.theirs = socket.socketpair()
+        self.lines = self.ours.makefile("r", encoding="ascii", errors="replace")
+
+    def chardev(self, name):
+        return ["-chardev", f"socket,id={name},fd={self.theirs.fileno()}"]
+
+    def send(self, text):
+        self.ours.sendall(text.encode() + b"\n")
+
+    def close(self):
+        self.ours.shutdown(socket.SHUT_RDWR)
+
+
+class Qmp:
+    """QEMU's machine protocol, one command at a time."""
+
+    def __init__(self, channel):
+        self.channel = channel
+        self.ready = False
+
+    def execute(self, command, **arguments):
+        if not self.ready:
+            self.ready = True
+            self.execute("qmp_capabilities")
+        self.channel.send(json.dumps({"execute": command, "arguments": arguments}))
+        for line in self.channel.lines:
+            answer = json.loads(line)
+            if "error" in answer:
+                raise GuestError(f"QEMU refused {command}: {answer['error']['desc']}")
+            if "return" in answer:
+                return answer["return"]
+        raise GuestError(f"QEMU ended during {command}")
+
+
+class Job:
+    """A command that runs in a guest."""
+
+    def __init__(self, guest, command):
+        self.guest = guest
+        self.command = command
+        self.result = None
+        self.error = None
+        self.done = threading.Event()
+
+    def finish(self, result=None, error=None):
+        self.result, self.error = result, error
+        self.done.set()
+
+    def wait(self, timeout=60):
+        """(status, output) once it has ended."""
+        if not self.done.wait(timeout):
+            raise GuestError(f"{self.guest.name}: no end of '{self.command}' within {timeout} s")
+        if self.error:
+            raise GuestError(f"{self.guest.name}: '{self.command}' was lost: {self.error}")
+        return self.result
+
+    def output(self, timeout=60):
+        """The output, once it has ended well."""
+        status, output = self.wait(timeout)
+        if status:
+            raise GuestError(f"{self.guest.name}: '{self.command}' failed with {status}: {output.strip()[-300:]}")
+        return output
+
+
+class Guest:
+    """`path` is the vhost-user socket; QEMU connects to it and reconnects, or listens on it if `server`.
+
+    `device` holds properties of virtio-net-pci, such as {"mrg_rxbuf": "off"}."""
+
+    def __init__(self, number, path, folder, server=False, queues=1, device=None):
+        self.name = f"vm{number}"
+        self.address = f"192.0.2.{number}"
+        self.console = Path(folder) / f"{self.name}.console"
+        self.jobs = {}
+        self.numbers = itertools.count(1)
+        self.booted = threading.Event()
+        self.commands, qmp = Channel(), Channel()
+        self.qmp = Qmp(qmp)
+        peers = fetch.peers()
+        accel = accelerator(peers)
+        role = "server=on" if server else "reconnect-ms=1000"
+        properties = {"mac": f"52:54:00:00:02:{number:02x}", "mq": "on" if queues > 1 else "off",
+                      "vectors": 2 * queues + 2, "romfile": "", **(device or {})}
+        command = [
+            peers.qemu(), *itertools.chain(*(("-L", data) for data in peers.qemu_data())),
+            "-machine", "q35,memory-backend=ram", "-accel", accel, "-smp", queues, "-m", MEMORY,
+            # With -cpu max an emulated guest copies by 'rep movsb', a byte at a time.
+            "-cpu", "host" if accel == "kvm" else "qemu64",
+            "-object", f"memory-backend-memfd,id=ram,size={MEMORY},share=on",
+            "-nodefaults", "-display", "none",
+            "-kernel", peers.kernel(), "-initrd", image.image(peers),
+            "-append", f"console=ttyS0 quiet address={self.address}/24",
+            "-serial", f"file:{self.console}",
+            *self.commands.chardev("commands"), "-serial", "chardev:commands",
+            *qmp.chardev("qmp"), "-mon", "chardev=qmp,mode=control",
+            "-chardev", f"socket,id=vhost,path={path},{role}",
+            "-netdev", f"vhost-user,id=net,chardev=vhost,queues={queues}",
+            "-device", ",".join(["virtio-net-pci,netdev=net"] + [f"{k}={v}" for k, v in properties.items()]),
+        ]
+        ends = [channel.theirs for channel in (self.commands, qmp)]
+        self.process = Process(command, Path(folder) / f"{self.name}.log", env=peers.env,
+                               pass_fds=[end.fileno() for end in ends])
+        for end in ends:
+            end.close()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self):
+        """Takes the agent's answers until QEMU ends."""
+        for line in self.commands.lines:
+            words = line.split()
+            if words == ["hello"]:
+                self._lose_jobs("the guest has booted anew")
+                self.booted.set()
+            elif len(words) >= 2 and words[0].isdigit() and int(words[0]) in self.jobs:
+                output = base64.b64decode(words[2] if len(words) > 2 else "").decode(errors="replace")
+                self.jobs.pop(int(words[0])).finish((int(words[1]), output))
+        self._lose_jobs("QEMU has ended")
+
+    def _lose_jobs(self, why):
+        for number in list(self.jobs):
+            self.jobs.pop(number).finish(error=why)
+
+    def wait_boot(self, timeout=BOOT_SECONDS):
+        """Returns when the guest takes commands."""
+        end = time.monotonic() + timeout
+        while not self.booted.wait(0.2):
+            if self.process.ended():
+                raise GuestError(f"{self.name}: {self.process.ended()}")
+            if time.monotonic() > end:
+                raise GuestError(f"{self.name}: not booted within {timeout} s; the end of its console: "
+                                 f"{self.console_tail(1) or 'empty (is the socket connected?)'}")
+        return self
+
+    def console_tail(self, lines):
+        text = self.console.read_text(errors="replace") if self.console.exists() else ""
+        return "\n".join(text.splitlines()[-lines:])
+
+    def start(self, command):
+        """Starts a command and returns at once."""
+        job = Job(self, command)
+        number = next(self.numbers)
+        self.jobs[number] = job
+        self.commands.send(f"{number} {base64.b64encode(command.encode()).decode()}")
+        return job
+
+    def run(self, command, timeout=60):
+        """(status, output) of a command."""
+        return self.start(command).wait(timeout)
+
+    def output(self, command, timeout=60):
+        """The output of a command that must succeed."""
+        return self.start(command).output(timeout)
+
+    def reset(self):
+        """Presses the reset button; wait_boot tells when the guest is back."""
+        self.booted.clear()
+        self.qmp.execute("system_reset")
+
+    def pause(self):
+        self.qmp.execute("stop")
+
+    def resume(self):
+        self.qmp.execute("cont")
+
+    def close(self):
+        self.process.kill()
+        for channel in (self.commands, self.qmp.channel):
+            channel.close()

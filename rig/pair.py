@@ -1,0 +1,74 @@
+"""Two guests plugged into each other through ringway, in a temporary folder that goes with them."""
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from rig import traffic
+from rig.guest import Guest
+from rig.switch import UNPRIVILEGED, Switch
+
+LOG_LINES = 15
+
+
+class Pair:
+    """`connect` makes QEMU the server of the sockets; `device` holds properties of both guests' devices."""
+
+    def __init__(self, binary, queues=1, device=None, connect=False, unprivileged=False):
+        self.folder = Path(tempfile.mkdtemp(prefix="ringway-"))
+        self.guests = []
+        self.switch = None
+        try:
+            self._start(binary, queues, device, connect, unprivileged)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, binary, queues, device, connect, unprivileged):
+        options = ()
+        if unprivileged and os.getuid() == 0:
+            options = UNPRIVILEGED
+            binary = shutil.copy(binary, self.folder)  # the user may not be let into the checkout
+            os.chown(self.folder, 65534, 65534)
+        sockets = [self.folder / f"vm{number}.sock" for number in (1, 2)]
+        key = "connect" if connect else "listen"
+        ports = [f"{path.stem} vhost-user {key}={path}" for path in sockets]
+        self.switch = Switch(binary, self.folder, ports, options=options)
+        for number, path in enumerate(sockets, 1):
+            self.guests.append(Guest(number, path, self.folder, server=connect, queues=queues, device=device))
+        for guest in self.guests:
+            guest.wait_boot()
+        self.wait_reachable()
+
+    def wait_reachable(self, timeout=60):
+        """Returns the seconds until both guests had an answer from the other."""
+        return sum(traffic.wait_reachable(*way, timeout) for way in self.ways())
+
+    def ways(self):
+        """Both directions, as (sender, receiver)."""
+        return [tuple(self.guests), tuple(reversed(self.guests))]
+
+    def report(self):
+        """The state of everything, for a person who reads a failure."""
+        parts = []
+        for guest in self.guests:
+            parts += [f"{guest.name}: {guest.process.ended() or 'QEMU runs'}; its console:",
+                      guest.console_tail(LOG_LINES)]
+        parts += [f"ringway: {self.switch.process.ended() or 'runs'}; its log:", self.switch.process.tail(LOG_LINES)]
+        if not self.switch.process.ended():
+            parts += [json.dumps(item) for what in ("port", "queue") for item in self.switch.show(what)]
+        return "\n".join(parts)
+
+    def close(self):
+        for guest in self.guests:
+            guest.close()
+        if self.switch:
+            self.switch.kill()
+        shutil.rmtree(self.folder)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()

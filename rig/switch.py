@@ -1,0 +1,73 @@
+"""Starts ringway, asks it for its figures, and ends it."""
+import json
+import subprocess
+import time
+from pathlib import Path
+
+from rig.process import Process
+
+READY_SECONDS = 20
+SHOW_SECONDS = 10
+UNPRIVILEGED = ["--reuid", "65534", "--regid", "65534", "--clear-groups", "--no-new-privs", "--inh-caps=-all",
+                "--bounding-set=-all"]
+
+
+class SwitchError(Exception):
+    pass
+
+
+class Switch:
+    """`ports` are words as after --port. `options` are setpriv's, such as UNPRIVILEGED."""
+
+    def __init__(self, binary, folder, ports, arguments=(), options=()):
+        self.binary = Path(binary).resolve()
+        self.control = Path(folder) / "control.sock"
+        self.log = Path(folder) / "ringway.log"
+        self.options = options
+        self.command = [self.binary, "run", "--control", self.control, *arguments]
+        for port in ports:
+            self.command += ["--port", port]
+        self.start()
+
+    def start(self):
+        """Returns when the switch answers."""
+        self.process = Process(self.command, self.log, options=self.options)
+        end = time.monotonic() + READY_SECONDS
+        while not self.answers():
+            if self.process.ended():
+                raise SwitchError(self.process.ended())
+            if time.monotonic() > end:
+                self.process.kill()
+                raise SwitchError(f"ringway did not answer within {READY_SECONDS} s; see '{self.binary} run --help'")
+            time.sleep(0.05)
+
+    def _ask(self, what, *name):
+        return subprocess.run([self.binary, "show", what, *name, "--json", "--control", self.control],
+                              capture_output=True, text=True, timeout=SHOW_SECONDS)
+
+    def answers(self):
+        return self._ask("port").returncode == 0
+
+    def show(self, what):
+        """All objects of a kind: 'port', 'queue', 'worker', 'fdb' or 'feature'."""
+        run = self._ask(what)
+        if run.returncode:
+            raise SwitchError(f"show {what} failed: {run.stderr.strip() or self.process.ended()}")
+        return next(iter(json.loads(run.stdout).values()))
+
+    def port(self, name):
+        return next(port for port in self.show("port") if port["name"] == name)
+
+    def queues(self, port, direction=None):
+        """The port's rings, 'tx' being those from the guest to the switch."""
+        return [queue for queue in self.show("queue")
+                if queue["port"] == port and direction in (None, queue["direction"])]
+
+    def cpu_seconds(self):
+        return self.process.cpu_seconds()
+
+    def kill(self):
+        self.process.kill()
+
+    def stop(self):
+        return self.process.stop()

@@ -1,0 +1,71 @@
+"""Traffic between two guests, and what became of it."""
+import json
+import re
+import time
+
+PORT = 5001
+MEGABYTES = 64
+DATA = "/tmp/data"
+
+
+class TrafficError(Exception):
+    pass
+
+
+def wait_reachable(sender, receiver, timeout=60):
+    """Returns the seconds until a first ping was answered."""
+    started = time.monotonic()
+    while sender.run(f"ping -c 1 -W 1 {receiver.address}")[0]:
+        if time.monotonic() > started + timeout:
+            raise TrafficError(f"{sender.name} got no answer from {receiver.name} within {timeout} s")
+        time.sleep(0.1)
+    return time.monotonic() - started
+
+
+def ping(sender, receiver, count=10, size=56):
+    """Every ping must be answered; returns the median round trip in milliseconds."""
+    output = sender.run(f"ping -c {count} -i 0.1 -W 5 -s {size} {receiver.address}")[1]
+    times = sorted(float(ms) for ms in re.findall(r"time=([\d.]+)", output))
+    if len(times) != count:
+        raise TrafficError(f"{sender.name} pinged {receiver.name} {count} times, answered were {len(times)}")
+    return times[count // 2]
+
+
+def iperf(sender, receiver, seconds=5, streams=1):
+    """TCP for a while; returns (Gbit/s received, retransmits). Every guest runs a server from boot."""
+    output = sender.output(f"iperf3 -J -c {receiver.address} -t {seconds} -P {streams}", timeout=10 * seconds + 60)
+    end = json.loads(output)["end"]
+    return end["sum_received"]["bits_per_second"] / 1e9, end["sum_sent"]["retransmits"]
+
+
+class Transfer:
+    """A file on its way from one guest to the other; `finish` compares its checksums.
+
+    `pause` is the seconds between two megabytes, to have the transfer last."""
+
+    def __init__(self, sender, receiver, pause=0):
+        self.sender = sender
+        make = f"[ -f {DATA} ] || dd if=/dev/urandom of={DATA} bs=1M count={MEGABYTES} 2>/dev/null"
+        self.checksum = sender.output(f"{make}; sha256sum <{DATA}")
+        # The pipe keeps nc's input open: at its end a listening nc would close its half at once.
+        self.receiving = receiver.start(f"rm -f /tmp/open; mkfifo /tmp/open; "
+                                        f"nc -l -p {PORT} <>/tmp/open | sha256sum")
+        receiver.output(f"until netstat -ltn | grep -q ':{PORT} '; do sleep 0.1; done")
+        source = f"cat {DATA}" if not pause else (
+            f"for i in $(seq 0 {MEGABYTES - 1}); do"
+            f" dd if={DATA} bs=1M skip=$i count=1 2>/dev/null; sleep {pause}; done")
+        self.sending = sender.start(f"({source}) | nc {receiver.address} {PORT}")
+
+    def finish(self, timeout=300):
+        self.sending.output(timeout)
+        received = self.receiving.output(timeout)
+        if received != self.checksum:
+            raise TrafficError(f"what {self.sender.name} sent has another checksum where it arrived")
+
+
+def transfer(sender, receiver):
+    """Sends a file and checks it; returns the seconds from the first byte to the checksum."""
+    under_way = Transfer(sender, receiver)
+    started = time.monotonic()
+    under_way.finish()
+    return time.monotonic() - started

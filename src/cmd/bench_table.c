@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The whole measurement: a switch with one worker as a child process, two ports, and every load
+ * several times, interleaved, so that a machine that drifts hurts all of them alike.
+ *
+ * What a frame costs is the worker's own count of busy cycles, asked for over the control socket
+ * before and after each run. The run's signals are blocked until it is over, so that nothing is
+ * left behind.
+ */
+#include "cmd/bench_table.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cmd/bench_load.h"
+#include "control/client.h"
+
+#define GENERATOR_CPU 0
+#define SWITCH_CPU    "1"
+#define WINDOW	      256
+#define START_TRIES   500
+#define START_TRY_US  10000
+
+static const unsigned sizes[] = { 64, 256, 1518 };
+enum { CELLS = 2 * ARRAY_SIZE(sizes) };
+
+struct run {
+	struct load_result load;
+	double switch_cycles; /* busy, per frame */
+	double burst;	      /* frames */
+};
+
+struct bench {
+	const struct table_config *config;
+	char folder[32];
+	char control[48], socket[2][48], log[48];
+	pid_t child;
+	struct run run[CELLS][TABLE_REPEAT_MAX];
+};
+
+/* Counters of the one worker. */
+struct usage {
+	double cycles, frames, bursts;
+};
+
+static int ask_usage(struct bench *b, struct usage *ret, struct error *err)
+{
+	json_t *result, *row;
+	int rc = client_call(b->control, "show.worker", NULL, &result, err);
+
+	if (rc)
+		return rc;
+	row = json_array_get(json_object_get(result, "workers"), 0);
+	ret->cycles = json_number_value(json_object_get(row, "busy_cycles"));
+	ret->frames = json_number_value(json_object_get(row, "frames"));
+	ret->bursts = json_number_value(json_object_get(row, "bursts"));
+	json_decref(result);
+	return 0;
+}
+
+/* In the child: becomes `ringway run`. */
+static void become_switch(struct bench *b, const sigset_t *unblocked)
+{
+	char port[2][96];
+	char *const argv[] = { "ringway", "run",    "--control", b->control, "--workers",
+			       "1",	  "--cpus", SWITCH_CPU,	 "--port",   port[0],
+			       "--port",  port[1],  NULL };
+	int log = open(b->log, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	for (unsigned i = 0; i < 2; i++)
+		snprintf(port[i], sizeof(port[i]), "%c vhost-user listen=%s", "ab"[i],
+			 b -> socket[i]);
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	sigprocmask(SIG_SETMASK, unblocked, NULL);
+	if (log >= 0)
+		dup2(log, STDERR_FILENO);
+	execv("/proc/self/exe", argv);
+	_exit(127);
+}
+
+static int start_switch(struct bench *b, const sigset_t *unblocked, struct error *err)
+{
+	struct usage usage;
+
+	b->child = fork();
+	if (b->child < 0)
+		return error_set(err, errno, "fork: %s", strerror(errno));
+	if (!b->child)
+		become_switch(b, unblocked);
+	for (unsigned i = 0; i < START_TRIES; i++) {
+		if (!ask_usage(b, &usage, err))
+			return 0;
+		if (waitpid(b->child, NULL, WNOHANG) == b->child) {
+			b->child = 0;
+			break;
+		}
+		usleep(START_TRY_US);
+	}
+	return error_set(err, ECHILD, "the switch did not start; its last words are above");
+}
+
+/* What the switch said, if it did not start. */
+static void print_log(const struct bench *b)
+{
+	FILE *log = fopen(b->log, "r");
+	char line[512];
+
+	while (log && fgets(line, sizeof(line), log))
+		fputs(line, stderr);
+	if (log)
+		fclose(log);
+}
+
+static int interrupted(const sigset_t *signals)
+{
+	struct timespec now = { 0, 0 };
+
+	return sigtimedwait(signals, NULL, &now) > 0;
+}
+
+static int run_cell(struct bench *b, unsigned cell, struct run *ret, struct error *err)
+{
+	struct load_config c = { .socket = { b->socket[0], b->socket[1] },
+				 .size = sizes[cell / 2],
+				 .data = cell % 2,
+				 .seconds = b->config->seconds,
+				 .window = WINDOW,
+				 .queues = 1,
+				 .cpu = GENERATOR_CPU };
+	struct usage before, after;
+	int rc = ask_usage(b, &before, err);
+
+	if (!rc)
+		rc = load_run(&c, &ret->load, err);
+	if (!rc)
+		rc = ask_usage(b, &after, err);
+	if (rc)
+		return rc;
+	ret->switch_cycles = (after.cycles - before.cycles) / (after.frames - before.frames);
+	ret->burst = (after.frames - before.frames) / (after.bursts - before.bursts);
+	return 0;
+}
+
+static int run_all(struct bench *b, const sigset_t *signals, struct error *err)
+{
+	for (unsigned i = 0; i < b->config->repeat; i++) {
+		for (unsigned cell = 0; cell < CELLS; cell++) {
+			int rc = run_cell(b, cell, &b->run[cell][i], err);
+
+			if (rc)
+				return rc;
+			if (interrupted(signals))
+				return error_set(err, EINTR, "interrupted");
+		}
+	}
+	return 0;
+}
+
+static int by_value(const void *x, const void *y)
+{
+	double a = *(const double *)x, b = *(const double *)y;
+
+	return (a > b) - (a < b);
+}
+
+/* The median of one figure of a cell's runs; `offset` is that of a double in struct run. */
+static double median(const struct bench *b, unsigned cell, size_t offset)
+{
+	double v[TABLE_REPEAT_MAX];
+	unsigned n = b->config->repeat;
+
+	for (unsigned i = 0; i < n; i++)
+		memcpy(&v[i], (const char *)&b->run[cell][i] + offset, sizeof(v[i]));
+	qsort(v, n, sizeof(v[0]), by_value);
+	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+/* "X" or "S", or "XS" if the runs of the cell are not comparable. */
+static const char *class_of(const struct bench *b, unsigned cell)
+{
+	const char *class = line_class(b->run[cell][0].load.line_round_trip_ns);
+
+	for (unsigned i = 1; i < b->config->repeat; i++) {
+		if (strcmp(class, line_class(b->run[cell][i].load.line_round_trip_ns)))
+			return "XS";
+	}
+	return class;
+}
+
+static unsigned long long lost(const struct bench *b, unsigned cell)
+{
+	unsigned long long n = 0;
+
+	for (unsigned i = 0; i < b->config->repeat; i++)
+		n += b->run[cell][i].load.lost;
+	return n;
+}
+
+#define MEDIAN(b, cell, field) median(b, cell, offsetof(struct run, field))
+
+static void print_table(const struct bench *b)
+{
+	printf("Two guests, one worker, %u frames under way in both directions; medians of %u\n"
+	       "Cycles are those of the time stamp counter, %.3f GHz. Class: X separate cores,\n"
+	       "S threads of one core; compare within one class only.\n\n"
+	       "size  touched      Mframes/s  switch cycles  generator cycles  burst  lost  "
+	       "class\n",
+	       WINDOW, b->config->repeat, (double)clock_cycles_per_us() / 1e3);
+	for (unsigned cell = 0; cell < CELLS; cell++)
+		printf("%4u  %-11s  %9.3f  %13.1f  %16.1f  %5.1f  %4llu  %s\n", sizes[cell / 2],
+		       cell % 2 ? "every byte" : "first line",
+		       MEDIAN(b, cell, load.frames_per_s) / 1e6, MEDIAN(b, cell, switch_cycles),
+		       MEDIAN(b, cell, load.cycles_per_frame), MEDIAN(b, cell, burst),
+		       lost(b, cell), class_of(b, cell));
+}
+
+static void print_json(const struct bench *b)
+{
+	json_t *rows = json_array();
+	json_t *all = json_pack("{s:I, s:i, s:i, s:o}", "tsc_hz",
+				(json_int_t)clock_cycles_per_us() * 1000000, "window", WINDOW,
+				"repeat", (int)b->config->repeat, "cells", rows);
+
+	for (unsigned cell = 0; cell < CELLS; cell++)
+		json_array_append_new(rows,
+				      json_pack("{s:i, s:b, s:f, s:f, s:f, s:f, s:I, s:s}", "size",
+						(int)sizes[cell / 2], "data", (int)(cell % 2),
+						"frames_per_s", MEDIAN(b, cell, load.frames_per_s),
+						"cycles_per_frame", MEDIAN(b, cell, switch_cycles),
+						"cycles_per_frame_generator",
+						MEDIAN(b, cell, load.cycles_per_frame), "burst",
+						MEDIAN(b, cell, burst), "lost",
+						(json_int_t)lost(b, cell), "line_class",
+						class_of(b, cell)));
+	json_dumpf(all, stdout, JSON_INDENT(1));
+	printf("\n");
+	json_decref(all);
+}
+
+static int make_folder(struct bench *b, struct error *err)
+{
+	strcpy(b->folder, "/tmp/ringway-bench-XXXXXX");
+	if (!mkdtemp(b->folder))
+		return error_set(err, errno, "%s: %s", b->folder, strerror(errno));
+	snprintf(b->control, sizeof(b->control), "%s/control", b->folder);
+	snprintf(b->log, sizeof(b->log), "%s/log", b->folder);
+	for (unsigned i = 0; i < 2; i++)
+		snprintf(b->socket[i], sizeof(b->socket[i]), "%s/%c", b->folder, "ab"[i]);
+	return 0;
+}
+
+/* The child removes its sockets itself, unless it was killed. */
+static void clean_up(struct bench *b)
+{
+	if (b->child > 0) {
+		kill(b->child, SIGTERM);
+		waitpid(b->child, NULL, 0);
+	}
+	unlink(b->control);
+	unlink(b->socket[0]);
+	unlink(b->socket[1]);
+	unlink(b->log);
+	rmdir(b->folder);
+}
+
+int table_run(const struct table_config *config, struct error *err)
+{
+	struct bench *b = calloc(1, sizeof(*b));
+	sigset_t signals, unblocked;
+	int rc = b ? 0 : error_set(err, ENOMEM, "no memory");
+
+	if (rc)
+		return rc;
+	b->config = config;
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigprocmask(SIG_BLOCK, &signals, &unblocked);
+	rc = make_folder(b, err);
+	if (!rc) {
+		rc = start_switch(b, &unblocked, err);
+		if (rc)
+			print_log(b);
+		else
+			rc = run_all(b, &signals, err);
+		clean_up(b);
+	}
+	sigprocmask(SIG_SETMASK, &unblocked, NULL);
+	if (!rc)
+		(config->json ? print_json : print_table)(b);
+	free(b);
+	return rc;
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/cmd.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "control/client.h"
+
+int cmd_usage(const char *name, const char *fmt, ...)
+{
+	va_list args;
+
+	fprintf(stderr, "ringway %s: ", name);
+	va_start(args, fmt);
+	vfprintf(stderr, fmt, args);
+	va_end(args);
+	fprintf(stderr, "; see 'ringway %s --help'\n", name);
+	return CMD_USAGE;
+}
+
+int cmd_bad_option(const char *name, char **argv)
+{
+	/* A short option may hide in a cluster; then getopt has not moved on, but names it. */
+	const char *word = argv[optind - 1];
+
+	if (optopt && word[0] == '-' && word[1] == '-')
+		return cmd_usage(name, "option '%s' needs a value, or takes none", word);
+	if (optopt)
+		return cmd_usage(name, "unknown option '-%c', or one without its value", optopt);
+	return cmd_usage(name, "unknown option '%s'", word);
+}
+
+int cmd_refused(const struct error *err)
+{
+	fprintf(stderr, "ringway: %s\n", err->text);
+	return CMD_REFUSED;
+}
+
+int cmd_call(const char *control, const char *method, json_t *params, json_t **ret_result)
+{
+	struct error err = { "" };
+	int r = client_call(control, method, params, ret_result, &err);
+
+	if (r < 0)
+		cmd_refused(&err);
+	if (r == -EREMOTEIO)
+		return CMD_REFUSED;
+	return r < 0 ? CMD_NO_SWITCH : CMD_DONE;
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Parses with the grammar of the configuration file, then asks the switch to do it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "control/command.h"
+
+static const char help_options[] = "\n"
+				   "options:\n"
+				   "  --control PATH  the switch's control socket\n"
+				   "\n";
+
+static const char help_all[] =
+	"usage: ringway port add NAME KIND key=value ... [--control PATH]\n"
+	"       ringway port del NAME [--control PATH]\n"
+	"       ringway port set NAME key=value ... [--control PATH]\n"
+	"\n"
+	"Changes the ports of a running switch. 'ringway port add --help' lists kinds and keys.\n";
+
+static const char help_add[] =
+	"usage: ringway port add NAME KIND key=value ... [--control PATH]\n"
+	"\n"
+	"Adds a port. NAME: 1 to 31 of A-Za-z0-9_.:- and not beginning with '-'.\n"
+	"\n"
+	"KIND vhost-user: a virtual machine. One of\n"
+	"  listen=PATH   make a socket there, to which the virtual machine connects\n"
+	"  connect=PATH  connect to the virtual machine's socket; tried again for ever\n"
+	"  fd=N          a connected socket that was inherited ('ringway run' only)\n"
+	"and, if wanted,\n"
+	"  mode=MODE     of the listening socket, octal; 0600 if not said\n"
+	"  group=NAME    of the listening socket, e.g. the group that runs QEMU\n"
+	"  mtu=N         no longer packets than that to and from the port\n";
+
+static const char help_del[] = "usage: ringway port del NAME [--control PATH]\n"
+			       "\n"
+			       "Deletes a port and its socket. Its virtual machine sees the link go.\n";
+
+static const char help_set[] =
+	"usage: ringway port set NAME key=value ... [--control PATH]\n"
+	"\n"
+	"Changes keys of a port while it lives. Keys that cannot change are refused by name;\n"
+	"delete and add the port for those. 'ringway port add --help' lists the keys.\n";
+
+static const char example_add[] =
+	"examples:\n"
+	"  ringway port add vm1 vhost-user listen=/run/ringway/vm1.sock\n"
+	"  ringway port add vm2 vhost-user connect=/run/vm2/net.sock mtu=1500\n"
+	"  ringway port add vm3 vhost-user listen=/run/ringway/vm3.sock mode=0660 group=kvm\n";
+
+static const char example_del[] = "example:\n  ringway port del vm1\n";
+static const char example_set[] = "example:\n  ringway port set vm1 mtu=1500\n";
+
+static int print_help(const char *verb)
+{
+	if (verb && !strcmp(verb, "add"))
+		printf("%s%s%s", help_add, help_options, example_add);
+	else if (verb && !strcmp(verb, "del"))
+		printf("%s%s%s", help_del, help_options, example_del);
+	else if (verb && !strcmp(verb, "set"))
+		printf("%s%s%s", help_set, help_options, example_set);
+	else
+		printf("%s%s%s%s%s", help_all, help_options, example_add, strchr(example_del, ' '),
+		       strchr(example_set, ' '));
+	return CMD_DONE;
+}
+
+static json_t *params(const struct command *c)
+{
+	json_t *options = json_object(), *object;
+
+	for (unsigned i = 0; i < c->n; i++) {
+		if (json_object_set_new(options, c->options[i].key,
+					json_string(c->options[i].value))) {
+			json_decref(options);
+			return NULL;
+		}
+	}
+	object = json_pack("{s:s, s:o}", "name", c->name, "options", options);
+	if (object && c->kind && json_object_set_new(object, "kind", json_string(c->kind))) {
+		json_decref(object);
+		return NULL;
+	}
+	return object;
+}
+
+static int call(const struct command *c, const char *control)
+{
+	static const char *const methods[] = {
+		[COMMAND_PORT_ADD] = "port.add",
+		[COMMAND_PORT_DEL] = "port.del",
+		[COMMAND_PORT_SET] = "port.set",
+	};
+	json_t *object = params(c), *result;
+	int status;
+
+	if (!object)
+		return cmd_usage("port", "the arguments are not UTF-8");
+	status = cmd_call(control, methods[c->verb], object, &result);
+	if (status == CMD_DONE)
+		json_decref(result);
+	return status;
+}
+
+int cmd_port(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "control", required_argument, NULL, 'c' },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
+	const char *control = NULL;
+	bool wants_help = false;
+	struct command command;
+	struct error err;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+		switch (c) {
+		case 'c':
+			control = optarg;
+			break;
+		case 'h':
+			wants_help = true;
+			break;
+		default:
+			return cmd_bad_option("port", argv);
+		}
+	}
+	if (wants_help)
+		return print_help(argv[optind]);
+	/* getopt has moved the options to the front; the word before the rest becomes "port". */
+	argv[--optind] = argv[0];
+	if (command_parse(argv + optind, (unsigned)(argc - optind), &command, &err) < 0)
+		return cmd_usage("port", "%s", err.text);
+	return call(&command, control);
+}

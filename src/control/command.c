@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/command.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cpu.h"
+#include "control/words.h"
+#include "policy/place.h"
+
+static int parse_options(char *const *words, unsigned n, struct command *c, struct error *err)
+{
+	if (n > OPTIONS_MAX)
+		return error_set(err, EINVAL, "more than %d options; use fewer", OPTIONS_MAX);
+	for (unsigned i = 0; i < n; i++) {
+		char *equals = strchr(words[i], '=');
+
+		if (!equals)
+			return error_set(err, EINVAL,
+					 "'%s' is not an option; write it as key=value", words[i]);
+		*equals = '\0';
+		c->options[i] = (struct port_option){ .key = words[i], .value = equals + 1 };
+	}
+	c->n = n;
+	return options_check(c->options, n, err);
+}
+
+static int parse_verb(const char *word, enum command_verb *ret, struct error *err)
+{
+	static const char *const verbs[] = {
+		[COMMAND_PORT_ADD] = "add",
+		[COMMAND_PORT_DEL] = "del",
+		[COMMAND_PORT_SET] = "set",
+	};
+
+	for (unsigned i = 0; i < ARRAY_SIZE(verbs); i++) {
+		if (!strcmp(word, verbs[i])) {
+			*ret = (enum command_verb)i;
+			return 0;
+		}
+	}
+	return error_set(err, EINVAL, "unknown command 'port %s'; there are port add, del and set",
+			 word);
+}
+
+int command_parse(char *const *words, unsigned n, struct command *ret, struct error *err)
+{
+	struct command c = { .n = 0 };
+	unsigned used = 3;
+	int r;
+
+	if (!n || strcmp(words[0], "port") != 0)
+		return error_set(err, EINVAL,
+				 "unknown command '%s'; here it can be port add, del or set",
+				 n ? words[0] : "");
+	if (n < 2)
+		return error_set(err, EINVAL, "'port' alone says nothing; add, del or set?");
+	r = parse_verb(words[1], &c.verb, err);
+	if (r < 0)
+		return r;
+	if (n < 3)
+		return error_set(err, EINVAL, "port %s needs the port's name", words[1]);
+	c.name = words[2];
+	if (!port_name_valid(c.name))
+		return error_set(err, EINVAL,
+				 "'%.40s' is no name for a port; use 1 to %d of A-Za-z0-9_.:- and "
+				 "begin with another than '-'",
+				 c.name, PORT_NAME_MAX);
+	if (c.verb == COMMAND_PORT_ADD) {
+		if (n < 4)
+			return error_set(err, EINVAL, "port add needs a kind; after '%s' say one of %s",
+					 c.name, port_kinds());
+		c.kind = words[used++];
+		if (strchr(c.kind, '='))
+			return error_set(err, EINVAL, "a kind comes before '%s'; say one of %s",
+					 c.kind, port_kinds());
+	}
+	if (c.verb == COMMAND_PORT_DEL && n > used)
+		return error_set(err, EINVAL, "port del takes one name; '%s' is too much",
+				 words[used]);
+	if (c.verb == COMMAND_PORT_SET && n == used)
+		return error_set(err, EINVAL, "port set needs what to set; write it as key=value");
+	r = parse_options(words + used, n - used, &c, err);
+	if (r < 0)
+		return r;
+	*ret = c;
+	return 0;
+}
+
+int options_check(const struct port_option *options, unsigned n, struct error *err)
+{
+	for (unsigned i = 0; i < n; i++) {
+		const char *key = options[i].key, *value = options[i].value;
+
+		if (!*key || key[strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789_-")])
+			return error_set(err, EINVAL,
+					 "'%s' is not a key; keys are made of a-z, 0-9, _ and -", key);
+		for (const char *p = value; *p; p++) {
+			if ((unsigned char)*p < ' ' || *p == 0x7f)
+				return error_set(err, EINVAL,
+						 "control character in the value of '%s'; remove it",
+						 key);
+		}
+		for (unsigned j = 0; j < i; j++) {
+			if (!strcmp(key, options[j].key))
+				return error_set(err, EINVAL, "'%s' is given twice; say it once",
+						 key);
+		}
+	}
+	return 0;
+}
+
+/* One word, because an option is quoted as a whole: 'key=some value'. */
+static int option_write(FILE *out, const char *key, const char *value)
+{
+	char *word;
+
+	if (asprintf(&word, "%s=%s", key, value) < 0)
+		return -ENOMEM;
+	words_quote(out, word);
+	free(word);
+	return 0;
+}
+
+char *options_text(const struct port_option *options, unsigned n)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	int r = 0;
+
+	if (!out)
+		return NULL;
+	for (unsigned i = 0; i < n && !r; i++) {
+		if (i)
+			fputc(' ', out);
+		r = option_write(out, options[i].key, options[i].value);
+	}
+	if (fclose(out) || r) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+char *options_merge(const char *text, const struct port_option *changes, unsigned n)
+{
+	struct port_option merged[OPTIONS_MAX];
+	struct error ignored;
+	struct words words;
+	unsigned total = 0;
+	char *ret = NULL;
+
+	if (words_split(text, &words, &ignored))
+		return NULL;
+	for (; total < words.n && total < OPTIONS_MAX; total++) {
+		char *value = strchr(words.word[total], '=');
+
+		if (!value)
+			goto out;
+		*value = '\0';
+		merged[total] = (struct port_option){ .key = words.word[total], .value = value + 1 };
+	}
+	for (unsigned i = 0; i < n; i++) {
+		unsigned at = 0;
+
+		while (at < total && strcmp(merged[at].key, changes[i].key) != 0)
+			at++;
+		if (at == OPTIONS_MAX)
+			goto out;
+		merged[at] = changes[i];
+		total = MAX(total, at + 1);
+	}
+	ret = options_text(merged, total);
+out:
+	words_free(&words);
+	return ret;
+}
+
+static int parse_workers(const char *value, unsigned *ret, struct error *err)
+{
+	char *end;
+	unsigned long n;
+
+	errno = 0;
+	n = strtoul(value, &end, 10);
+	if (*value < '0' || *value > '9' || *end || errno || n < 1 || n > WORKERS_MAX)
+		return error_set(err, EINVAL, "--workers is 1 to %d, not '%s'", WORKERS_MAX, value);
+	*ret = (unsigned)n;
+	return 0;
+}
+
+int run_settings_set(struct run_settings *settings, const char *key, const char *value,
+		     struct error *err)
+{
+	int n;
+
+	if (!strcmp(key, "workers"))
+		return parse_workers(value, &settings->workers, err);
+	if (strcmp(key, "cpus") != 0)
+		return error_set(err, EINVAL,
+				 "'--%s' is not for a line of a file; run takes --workers N and "
+				 "--cpus LIST there",
+				 key);
+	if (strlen(value) >= sizeof(settings->cpus_text))
+		return error_set(err, EINVAL, "--cpus is longer than %zu bytes; use ranges as 0-3",
+				 sizeof(settings->cpus_text) - 1);
+	n = cpu_list_parse(value, WORKERS_MAX, settings->cpus, err);
+	if (n < 0)
+		return n;
+	settings->n_cpus = (unsigned)n;
+	strcpy(settings->cpus_text, value);
+	return 0;
+}
+
+int run_settings_parse(struct run_settings *settings, char *const *words, unsigned n,
+		       struct error *err)
+{
+	for (unsigned i = 0; i < n; i++) {
+		char *key = words[i], *value = strchr(key, '=');
+		int r;
+
+		if (strncmp(key, "--", 2) != 0)
+			return error_set(err, EINVAL,
+					 "'%s' after run; it takes --workers N and --cpus LIST here",
+					 key);
+		if (value)
+			*value++ = '\0';
+		else if (i + 1 < n)
+			value = words[++i];
+		else
+			return error_set(err, EINVAL, "'%s' needs a value after it", key);
+		r = run_settings_set(settings, key + 2, value, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int run_settings_workers(const struct run_settings *settings, unsigned *ret_workers,
+			 struct error *err)
+{
+	if (settings->n_cpus && settings->workers && settings->n_cpus != settings->workers)
+		return error_set(err, EINVAL,
+				 "%u workers and %u CPUs; --cpus names one CPU for each worker",
+				 settings->workers, settings->n_cpus);
+	if (settings->workers)
+		*ret_workers = settings->workers;
+	else if (settings->n_cpus)
+		*ret_workers = settings->n_cpus;
+	else
+		*ret_workers = place_workers(cpu_available());
+	return 0;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The commands that change a switch, in the one grammar that command line and configuration file
+ * share:
+ *
+ *	port add NAME KIND key=value ...
+ *	port del NAME
+ *	port set NAME key=value ...
+ *	run [--workers N] [--cpus LIST]		(settings; as a line of a file only these two)
+ *
+ * Pure: what a command means for a switch is the daemon's matter, what a key means the port's.
+ */
+#ifndef RINGWAY_CONTROL_COMMAND_H
+#define RINGWAY_CONTROL_COMMAND_H
+
+#include "base/error.h"
+#include "port/port.h"
+#include "worker/pool.h"
+
+#define OPTIONS_MAX 32 /* key=value of one port */
+
+enum command_verb { COMMAND_PORT_ADD, COMMAND_PORT_DEL, COMMAND_PORT_SET };
+
+struct command {
+	enum command_verb verb;
+	const char *name; /* these point into the words that were parsed */
+	const char *kind; /* PORT_ADD only */
+	unsigned n;
+	struct port_option options[OPTIONS_MAX];
+};
+
+/*
+ * Parses `words`, e.g. "port", "add", "vm1", "vhost-user", "listen=/run/vm1.sock". Cuts the
+ * options' words at their first '='. 0, or -EINVAL with `err` filled.
+ */
+int command_parse(char *const *words, unsigned n, struct command *ret, struct error *err);
+
+/*
+ * What all sources of options must keep to: keys of [a-z0-9_-], none twice, values without control
+ * characters (a file could not hold them). 0, or -EINVAL with `err` filled.
+ */
+int options_check(const struct port_option *options, unsigned n, struct error *err);
+
+/* "key=value key='other value'", to be freed; NULL: no memory. */
+char *options_text(const struct port_option *options, unsigned n);
+
+/*
+ * `text`, as options_text() wrote it, with `changes` in place of the old values or at its end. To
+ * be freed; NULL: no memory or more than OPTIONS_MAX.
+ */
+char *options_merge(const char *text, const struct port_option *changes, unsigned n);
+
+/* The settings of `run` that the workers are made of. */
+struct run_settings {
+	unsigned workers; /* 0: not said */
+	unsigned n_cpus;  /* 0: not said */
+	unsigned cpus[WORKERS_MAX];
+	char cpus_text[128]; /* as it was said */
+};
+
+/* `key` is "workers" or "cpus". 0 or a negative errno with `err` filled. */
+int run_settings_set(struct run_settings *settings, const char *key, const char *value,
+		     struct error *err);
+/* The words after `run` in a file. */
+int run_settings_parse(struct run_settings *settings, char *const *words, unsigned n,
+		       struct error *err);
+/*
+ * How many workers that makes: as many as CPUs, else what policy/place says. 0, or -EINVAL with
+ * `err` filled if both were said and differ in number.
+ */
+int run_settings_workers(const struct run_settings *settings, unsigned *ret_workers,
+			 struct error *err);
+
+#endif

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The command that has added `name` and was not undone since, or NULL. */
+static const struct config_command *find_added(const struct config *config, const char *name)
+{
+	for (unsigned i = config->n; i-- > 0;) {
+		const struct config_command *c = &config->commands[i];
+
+		if (strcmp(c->command.name, name) != 0)
+			continue;
+		if (c->command.verb == COMMAND_PORT_ADD)
+			return c;
+		if (c->command.verb == COMMAND_PORT_DEL)
+			return NULL;
+	}
+	return NULL;
+}
+
+static int check_order(const struct config *config, const struct command *c, struct error *err)
+{
+	const struct config_command *added = find_added(config, c->name);
+
+	if (c->verb == COMMAND_PORT_ADD && added && added->line)
+		return error_set(err, EEXIST,
+				 "port '%s' was added in line %u already; choose another name",
+				 c->name, added->line);
+	if (c->verb == COMMAND_PORT_ADD && added)
+		return error_set(err, EEXIST, "port '%s' is there already; choose another name",
+				 c->name);
+	if (c->verb != COMMAND_PORT_ADD && !added)
+		return error_set(err, ENOENT, "no port '%s' was added above; add it first", c->name);
+	return 0;
+}
+
+/* Takes over `words`, also on failure. */
+static int config_append(struct config *config, struct words *words, const char *source,
+			 unsigned line, struct error *err)
+{
+	struct config_command added = { .words = *words, .source = source, .line = line }, *grown;
+	int r = command_parse(words->word, words->n, &added.command, err);
+
+	if (!r)
+		r = check_order(config, &added.command, err);
+	if (r < 0) {
+		words_free(words);
+		return r;
+	}
+	grown = reallocarray(config->commands, config->n + 1, sizeof(*grown));
+	if (!grown) {
+		words_free(words);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	grown[config->n++] = added;
+	config->commands = grown;
+	return 0;
+}
+
+static int config_line(struct config *config, const char *text, const char *source, unsigned line,
+		       struct error *err)
+{
+	struct words words;
+	int r = words_split(text, &words, err);
+
+	if (r < 0)
+		return r;
+	if (words.n && !strcmp(words.word[0], "run")) {
+		r = run_settings_parse(&config->settings, words.word + 1, words.n - 1, err);
+		words_free(&words);
+		return r;
+	}
+	if (words.n && strcmp(words.word[0], "port") != 0) {
+		r = error_set(err, EINVAL,
+			      "'%.40s' is no command for a file; there it can be port or run",
+			      words.word[0]);
+		words_free(&words);
+		return r;
+	}
+	if (!words.n) {
+		words_free(&words);
+		return 0;
+	}
+	return config_append(config, &words, source, line, err);
+}
+
+int config_read(struct config *config, FILE *file, const char *source, unsigned *ret_line,
+		struct error *err)
+{
+	char line[WORDS_LINE_MAX + 3]; /* the longest, its newline, NUL, and one to see that */
+	unsigned number = 0;
+	int r = 0;
+
+	for (;;) {
+		size_t len = 0;
+		int c;
+
+		while ((c = getc(file)) != EOF && c != '\n' && len < sizeof(line) - 1 && c)
+			line[len++] = (char)c;
+		if (c == EOF && !len)
+			break;
+		line[len] = '\0';
+		number++;
+		if (c == '\0')
+			r = error_set(err, EINVAL, "a NUL byte; is this a text file?");
+		else
+			r = config_line(config, line, source, number, err);
+		if (r < 0)
+			break;
+	}
+	if (ferror(file)) {
+		number = 0;
+		r = error_set(err, EIO, "cannot be read: %s", strerror(errno));
+	}
+	*ret_line = number;
+	return r;
+}
+
+int config_add_port(struct config *config, const char *text, struct error *err)
+{
+	struct words words;
+	char *line;
+	int r;
+
+	if (asprintf(&line, "port add %s", text) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	r = words_split(line, &words, err);
+	free(line);
+	if (r < 0)
+		return r;
+	return config_append(config, &words, "--port", 0, err);
+}
+
+void config_free(struct config *config)
+{
+	for (unsigned i = 0; i < config->n; i++)
+		words_free(&config->commands[i].words);
+	free(config->commands);
+	config->commands = NULL;
+	config->n = 0;
+}

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Order is what this file is about.
+ *
+ * Start: the control socket first, since it tells whether another switch is there already; then
+ * workers, then ports, so that a queue that comes up finds a worker; then "ready". Requests that
+ * come earlier wait in the socket's backlog until the loop runs.
+ *
+ * End: the control socket first (nobody may add a port now), ports, workers; then the loop runs
+ * until the last handle is closed, and liburcu's callbacks until the last object is freed.
+ */
+#include "control/daemon.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/rcu.h"
+#include "control/methods.h"
+#include "control/notify.h"
+#include "guest/sigbus.h"
+
+#define WATCHDOG_MS 100
+#define END_MS	    500 /* for handles to close; more would be a fault of ours */
+
+struct port *daemon_next_port(struct daemon *d, unsigned *at)
+{
+	while (*at < d->sw.ports_end) {
+		struct port *port = d->sw.ports[(*at)++];
+
+		if (port)
+			return port;
+	}
+	return NULL;
+}
+
+static void queue_up(void *ctx, struct port_queue *queue)
+{
+	struct daemon *d = ctx;
+
+	pool_queue_up(d->pool, queue);
+}
+
+static void queue_down(void *ctx, struct port_queue *queue)
+{
+	struct daemon *d = ctx;
+
+	pool_queue_down(d->pool, queue);
+}
+
+/* Unlinks and ends a port; its memory goes after a grace period. */
+static void port_remove(struct daemon *d, struct port *port)
+{
+	switch_del(&d->sw, port);
+	free(port->options);
+	port->options = NULL;
+	port->ops->destroy(port);
+}
+
+static int port_start(struct port *port, struct error *err)
+{
+	struct error why = { "" };
+	int r = port->ops->start(port, &why);
+
+	if (r < 0)
+		return error_set(err, -r, "port '%s': %s", port->name, why.text);
+	return 0;
+}
+
+int daemon_port_add(struct daemon *d, const char *name, const char *kind,
+		    const struct port_option *options, unsigned n, struct error *err)
+{
+	const struct port_ops *ops = port_kind(kind);
+	struct port *port;
+	char *text;
+	int r;
+
+	if (switch_find(&d->sw, name))
+		return error_set(err, EEXIST,
+				 "port '%s' is there already; choose another name or delete it",
+				 name);
+	if (!ops)
+		return error_set(err, EINVAL, "there is no kind '%.40s' of port; say one of %s", kind,
+				 port_kinds());
+	text = options_text(options, n);
+	if (!text)
+		return error_set(err, ENOMEM, "out of memory");
+	r = ops->create(&d->env, name, options, n, &port, err);
+	if (r < 0) {
+		free(text);
+		return r;
+	}
+	free(port->options);
+	port->options = text;
+	r = switch_add(&d->sw, port);
+	if (r < 0) {
+		free(port->options);
+		port->options = NULL;
+		ops->destroy(port);
+		return error_set(err, -r, "the switch has %d ports; delete one first", PORTS_MAX);
+	}
+	if (!d->running)
+		return 0;
+	r = port_start(port, err);
+	if (r < 0)
+		port_remove(d, port);
+	else
+		log_event(LOG_INFO, name, "added: %s %s", kind, text);
+	return r;
+}
+
+static int find_port(struct daemon *d, const char *name, struct port **ret, struct error *err)
+{
+	*ret = switch_find(&d->sw, name);
+	if (!*ret)
+		return error_set(err, ENOENT, "there is no port '%.40s'; see 'ringway show port'",
+				 name);
+	return 0;
+}
+
+int daemon_port_del(struct daemon *d, const char *name, struct error *err)
+{
+	struct port *port;
+	int r = find_port(d, name, &port, err);
+
+	if (r < 0)
+		return r;
+	port_remove(d, port);
+	if (d->running)
+		log_event(LOG_INFO, name, "deleted");
+	return 0;
+}
+
+int daemon_port_set(struct daemon *d, const char *name, const struct port_option *options,
+		    unsigned n, struct error *err)
+{
+	struct port *port;
+	char *merged;
+	int r = find_port(d, name, &port, err);
+
+	if (r < 0)
+		return r;
+	merged = options_merge(port->options, options, n);
+	if (!merged)
+		return error_set(err, ENOMEM, "out of memory");
+	r = port->ops->set(port, options, n, err);
+	if (r < 0) {
+		free(merged);
+		return r;
+	}
+	free(port->options);
+	port->options = merged;
+	if (d->running)
+		log_event(LOG_INFO, name, "set: %s", merged);
+	return 0;
+}
+
+int daemon_apply(struct daemon *d, const struct command *command, struct error *err)
+{
+	switch (command->verb) {
+	case COMMAND_PORT_ADD:
+		return daemon_port_add(d, command->name, command->kind, command->options,
+				       command->n, err);
+	case COMMAND_PORT_DEL:
+		return daemon_port_del(d, command->name, err);
+	case COMMAND_PORT_SET:
+		return daemon_port_set(d, command->name, command->options, command->n, err);
+	}
+	return -EINVAL;
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+	struct daemon *d = handle->data;
+
+	log_event(LOG_INFO, NULL, "ending on signal %d", number);
+	uv_stop(&d->loop);
+}
+
+static void on_second(uv_timer_t *timer)
+{
+	struct daemon *d = timer->data;
+
+	switch_tick(&d->sw, (uint32_t)(clock_ns() / 1000000000u));
+}
+
+/* Every port looks whether its peer has taken its memory away, or makes a worker hang. */
+static void check_ports(struct daemon *d, const struct virtq *stuck)
+{
+	struct port *port;
+
+	for (unsigned at = 0; (port = daemon_next_port(d, &at));)
+		port->ops->check(port, stuck);
+}
+
+static void on_watchdog(uv_timer_t *timer)
+{
+	struct daemon *d = timer->data;
+	const struct virtq *stuck = pool_watchdog(d->pool);
+
+	if (stuck)
+		check_ports(d, stuck);
+}
+
+static void on_sigbus(uv_poll_t *poll, int status, int events)
+{
+	struct daemon *d = poll->data;
+	uint64_t n;
+
+	if (read(d->sigbus_fd, &n, sizeof(n)) == sizeof(n))
+		check_ports(d, NULL);
+}
+
+int daemon_open(struct daemon **ret, struct error *err)
+{
+	struct daemon *d = calloc(1, sizeof(*d));
+	int r;
+
+	if (!d)
+		return error_set(err, ENOMEM, "out of memory");
+	d->env = (struct port_env){
+		.loop = &d->loop, .ctx = d, .queue_up = queue_up, .queue_down = queue_down
+	};
+	d->sigbus_fd = sigbus_install();
+	if (d->sigbus_fd < 0) {
+		r = error_set(err, -d->sigbus_fd, "sigbus: %s", strerror(-d->sigbus_fd));
+		goto fail;
+	}
+	r = switch_init(&d->sw);
+	if (r < 0) {
+		error_set(err, -r, "out of memory");
+		goto fail;
+	}
+	r = uv_loop_init(&d->loop);
+	if (r < 0) {
+		error_set(err, -r, "event loop: %s", uv_strerror(r));
+		goto fail_loop;
+	}
+	rcu_register_thread();
+	rcu_offline();
+	*ret = d;
+	return 0;
+fail_loop:
+	switch_destroy(&d->sw);
+fail:
+	free(d);
+	return r;
+}
+
+static void watch_start(struct daemon *d)
+{
+	uv_signal_init(&d->loop, &d->sigint);
+	uv_signal_init(&d->loop, &d->sigterm);
+	uv_timer_init(&d->loop, &d->second);
+	uv_timer_init(&d->loop, &d->watchdog);
+	uv_poll_init(&d->loop, &d->sigbus, d->sigbus_fd);
+	d->sigint.data = d->sigterm.data = d->second.data = d->watchdog.data = d->sigbus.data = d;
+	uv_signal_start(&d->sigint, on_signal, SIGINT);
+	uv_signal_start(&d->sigterm, on_signal, SIGTERM);
+	on_second(&d->second);
+	uv_timer_start(&d->second, on_second, 1000, 1000);
+	uv_timer_start(&d->watchdog, on_watchdog, WATCHDOG_MS, WATCHDOG_MS);
+	uv_poll_start(&d->sigbus, UV_READABLE, on_sigbus);
+}
+
+static void watch_stop(struct daemon *d)
+{
+	uv_close((uv_handle_t *)&d->sigint, NULL);
+	uv_close((uv_handle_t *)&d->sigterm, NULL);
+	uv_close((uv_handle_t *)&d->second, NULL);
+	uv_close((uv_handle_t *)&d->watchdog, NULL);
+	uv_close((uv_handle_t *)&d->sigbus, NULL);
+}
+
+static int control_open(struct daemon *d, const char *path, struct control_socket *ret,
+			struct error *err)
+{
+	int r = control_socket_listen(path, ret, err);
+
+	if (r < 0)
+		return r;
+	return server_open(&d->loop, ret, methods_answer, d, &d->server, err);
+}
+
+static int start_ports(struct daemon *d, unsigned *ret_n, struct error *err)
+{
+	struct port *port;
+	unsigned n = 0;
+	int r = 0;
+
+	d->running = true;
+	for (unsigned at = 0; !r && (port = daemon_next_port(d, &at)); n++)
+		r = port_start(port, err);
+	*ret_n = n;
+	return r;
+}
+
+static void remove_ports(struct daemon *d)
+{
+	struct port *port;
+
+	for (unsigned at = 0; (port = daemon_next_port(d, &at));)
+		port_remove(d, port);
+}
+
+static void serve(struct daemon *d, unsigned n_ports, const char *control)
+{
+	unsigned workers = pool_workers(d->pool);
+
+	log_event(LOG_INFO, NULL, "ready: %u worker%s, %u port%s, control socket %s", workers,
+		  workers == 1 ? "" : "s", n_ports, n_ports == 1 ? "" : "s", control);
+	notify_send("READY=1");
+	uv_run(&d->loop, UV_RUN_DEFAULT);
+	notify_send("STOPPING=1");
+}
+
+int daemon_run(struct daemon *d, const struct run_settings *said, const char *control,
+	       struct error *err)
+{
+	struct control_socket socket;
+	unsigned workers, n_ports;
+	int r = run_settings_workers(said, &workers, err);
+
+	if (!r)
+		r = control_open(d, control, &socket, err);
+	if (r < 0)
+		return r;
+	d->said = *said;
+	watch_start(d);
+	r = pool_start(&d->sw, workers, said->n_cpus ? said->cpus : NULL, &d->pool, err);
+	if (!r)
+		r = start_ports(d, &n_ports, err);
+	if (!r)
+		serve(d, n_ports, socket.path);
+	server_close(d->server);
+	remove_ports(d);
+	if (d->pool)
+		pool_stop(d->pool);
+	d->pool = NULL;
+	watch_stop(d);
+	return r;
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+	uv_stop(timer->loop);
+}
+
+/* Runs the loop until every handle but this one is closed. */
+static void drain(struct daemon *d)
+{
+	uv_timer_t deadline;
+
+	uv_timer_init(&d->loop, &deadline);
+	uv_timer_start(&deadline, on_deadline, END_MS, 0);
+	uv_unref((uv_handle_t *)&deadline);
+	uv_run(&d->loop, UV_RUN_DEFAULT);
+	uv_close((uv_handle_t *)&deadline, NULL);
+	uv_run(&d->loop, UV_RUN_NOWAIT);
+	if (uv_loop_close(&d->loop))
+		log_event(LOG_WARN, NULL, "a handle was left open at the end");
+}
+
+void daemon_close(struct daemon *d)
+{
+	remove_ports(d);
+	drain(d);
+	rcu_barrier();
+	rcu_unregister_thread();
+	switch_destroy(&d->sw);
+	free(d);
+}

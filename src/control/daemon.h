@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The running switch: it owns the event loop, the learning switch, the pool of workers and the
+ * ports, and is what the control socket's methods act on.
+ *
+ * Life: daemon_open(); ports are made by daemon_port_*(); daemon_run() starts all of it, serves,
+ * and returns when a signal has ended it; daemon_close(). Until daemon_run() nothing is visible
+ * from outside and no thread runs, so a configuration that proves bad leaves no trace. One thread,
+ * the control thread, which is registered with liburcu and offline.
+ */
+#ifndef RINGWAY_CONTROL_DAEMON_H
+#define RINGWAY_CONTROL_DAEMON_H
+
+#include <uv.h>
+
+#include "control/command.h"
+#include "control/server.h"
+#include "port/port.h"
+#include "switch/switch.h"
+#include "worker/pool.h"
+
+struct daemon {
+	uv_loop_t loop;
+	uv_signal_t sigint, sigterm;
+	uv_timer_t second, watchdog;
+	uv_poll_t sigbus;
+	int sigbus_fd;
+	bool running; /* ports are started as they are added */
+
+	struct vswitch sw;
+	struct pool *pool; /* NULL until daemon_run() */
+	struct port_env env;
+	struct server *server;
+
+	struct run_settings said; /* by whoever started it: for `save` */
+};
+
+/* One a process. 0 or a negative errno with `err` filled. */
+int daemon_open(struct daemon **ret, struct error *err);
+void daemon_close(struct daemon *d);
+
+/*
+ * Each is 0 or a negative errno with `err` filled, and then nothing has changed: EEXIST or ENOENT
+ * (there is, or is no, port of that name), EINVAL (no such kind, key or value), or what the port
+ * says.
+ */
+int daemon_port_add(struct daemon *d, const char *name, const char *kind,
+		    const struct port_option *options, unsigned n, struct error *err);
+int daemon_port_del(struct daemon *d, const char *name, struct error *err);
+int daemon_port_set(struct daemon *d, const char *name, const struct port_option *options,
+		    unsigned n, struct error *err);
+int daemon_apply(struct daemon *d, const struct command *command, struct error *err);
+
+/*
+ * Serves until SIGINT or SIGTERM. `control`: the socket's path, NULL: the default. 0 after a clean
+ * end, or a negative errno with `err` filled if it could not start.
+ */
+int daemon_run(struct daemon *d, const struct run_settings *said, const char *control,
+	       struct error *err);
+
+/* The next port at or after index *at, which then moves behind it; NULL: there is none. */
+struct port *daemon_next_port(struct daemon *d, unsigned *at);
+
+#endif

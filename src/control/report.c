@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/report.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "control/rpc.h"
+#include "control/words.h"
+#include "vhost/features.h"
+
+static json_t *counters(const struct port_counters *c)
+{
+	json_t *dropped = json_object();
+
+	for (unsigned i = 1; i < DROP_COUNT; i++) {
+		if (c->dropped[i])
+			json_object_set_new(dropped, drop_name(i),
+					    json_integer((json_int_t)c->dropped[i]));
+	}
+	return json_pack("{s:I, s:I, s:o}", "frames", (json_int_t)c->frames, "bytes",
+			 (json_int_t)c->bytes, "dropped", dropped);
+}
+
+static json_t *feature_names(uint64_t features)
+{
+	json_t *names = json_array();
+	char name[32];
+
+	for (unsigned bit = 0; bit < 64; bit++) {
+		if (!(features & BIT(bit)))
+			continue;
+		features_text(BIT(bit), name, sizeof(name));
+		json_array_append_new(names, json_string(name));
+	}
+	return names;
+}
+
+static json_t *port_row(struct port *port)
+{
+	struct port_report report;
+
+	memset(&report, 0, sizeof(report));
+	port->ops->report(port, &report);
+	return json_pack("{s:s, s:s, s:s, s:o, s:o, s:i, s:i, s:o, s:o, s:o}", "name", port->name,
+			 "kind", port->ops->kind, "state", report.state, "reason",
+			 rpc_string(report.reason), "features", feature_names(report.features),
+			 "queue_pairs", (int)report.queue_pairs, "mtu", (int)report.mtu, "last_error",
+			 rpc_string(report.last_error), "ingress", counters(&report.ingress),
+			 "egress", counters(&report.egress));
+}
+
+/* Is there such a port, if one is named at all? */
+static int check_name(struct daemon *d, const char *name, struct error *err)
+{
+	if (name && !switch_find(&d->sw, name))
+		return error_set(err, ENOENT, "there is no port '%.40s'; see 'ringway show port'",
+				 name);
+	return 0;
+}
+
+static bool wanted(const char *name, const char *port)
+{
+	return !name || !strcmp(name, port);
+}
+
+int report_ports(struct daemon *d, const char *name, json_t **ret_rows, struct error *err)
+{
+	struct port *port;
+	json_t *rows;
+	int r = check_name(d, name, err);
+
+	if (r < 0)
+		return r;
+	rows = json_array();
+	for (unsigned at = 0; (port = daemon_next_port(d, &at));) {
+		if (wanted(name, port->name))
+			json_array_append_new(rows, port_row(port));
+	}
+	*ret_rows = rows;
+	return 0;
+}
+
+static json_t *queue_row(struct daemon *d, const struct port *port, const struct queue_report *q)
+{
+	int worker = q->served ? pool_owner(d->pool, q->served) : -1;
+
+	return json_pack("{s:s, s:i, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:o}", "port", port->name,
+			 "queue", (int)q->queue, "direction", q->tx ? "tx" : "rx", "state", q->state,
+			 "size", (int)q->size, "frames", (json_int_t)q->frames, "bytes",
+			 (json_int_t)q->bytes, "kicks", (json_int_t)q->kicks, "calls",
+			 (json_int_t)q->calls, "worker",
+			 worker < 0 ? json_null() : json_integer(worker));
+}
+
+static int append_queues(struct daemon *d, struct port *port, json_t *rows)
+{
+	unsigned n = port->ops->report_queues(port, NULL, 0);
+	struct queue_report *queues = calloc(n ? n : 1, sizeof(*queues));
+
+	if (!queues)
+		return -ENOMEM;
+	n = MIN(port->ops->report_queues(port, queues, n), n);
+	for (unsigned i = 0; i < n; i++)
+		json_array_append_new(rows, queue_row(d, port, &queues[i]));
+	free(queues);
+	return 0;
+}
+
+int report_queues(struct daemon *d, const char *name, json_t **ret_rows, struct error *err)
+{
+	struct port *port;
+	json_t *rows;
+	int r = check_name(d, name, err);
+
+	if (r < 0)
+		return r;
+	rows = json_array();
+	for (unsigned at = 0; !r && (port = daemon_next_port(d, &at));) {
+		if (wanted(name, port->name))
+			r = append_queues(d, port, rows);
+	}
+	if (r < 0) {
+		json_decref(rows);
+		return error_set(err, -r, "out of memory");
+	}
+	*ret_rows = rows;
+	return 0;
+}
+
+static json_t *fdb_row(struct daemon *d, const struct mac_entry *entry, const char *name)
+{
+	const struct port *port = entry->port < PORTS_MAX ? d->sw.ports[entry->port] : NULL;
+	char mac[18];
+
+	if (!port || !wanted(name, port->name))
+		return NULL;
+	snprintf(mac, sizeof(mac), "%02x:%02x:%02x:%02x:%02x:%02x", (unsigned)(entry->mac >> 40 & 255),
+		 (unsigned)(entry->mac >> 32 & 255), (unsigned)(entry->mac >> 24 & 255),
+		 (unsigned)(entry->mac >> 16 & 255), (unsigned)(entry->mac >> 8 & 255),
+		 (unsigned)(entry->mac & 255));
+	return json_pack("{s:s, s:s, s:I}", "mac", mac, "port", port->name, "age",
+			 (json_int_t)entry->age);
+}
+
+int report_fdb(struct daemon *d, const char *name, json_t **ret_rows, struct error *err)
+{
+	struct mac_entry *entries;
+	unsigned n;
+	json_t *rows;
+	int r = check_name(d, name, err);
+
+	if (r < 0)
+		return r;
+	entries = calloc(MAC_ENTRIES_MAX, sizeof(*entries));
+	if (!entries)
+		return error_set(err, ENOMEM, "out of memory");
+	n = mac_list(d->sw.macs, entries, MAC_ENTRIES_MAX, load_relaxed(&d->sw.now));
+	n = MIN(n, (unsigned)MAC_ENTRIES_MAX);
+	rows = json_array();
+	for (unsigned i = 0; i < n; i++) {
+		json_t *row = fdb_row(d, &entries[i], name);
+
+		if (row)
+			json_array_append_new(rows, row);
+	}
+	free(entries);
+	*ret_rows = rows;
+	return 0;
+}
+
+static json_t *worker_row(struct daemon *d, unsigned worker)
+{
+	struct worker_report w;
+
+	memset(&w, 0, sizeof(w));
+	pool_report(d->pool, worker, &w);
+	return json_pack("{s:i, s:o, s:I, s:I, s:I, s:I, s:I, s:i, s:i}", "worker", (int)w.worker,
+			 "cpu", w.cpu < 0 ? json_null() : json_integer(w.cpu), "cpu_ns",
+			 (json_int_t)w.cpu_ns, "busy_cycles", (json_int_t)w.busy_cycles, "frames",
+			 (json_int_t)w.frames, "bursts", (json_int_t)w.bursts, "sleeps",
+			 (json_int_t)w.sleeps, "queues", (int)w.queues, "armed", (int)w.armed);
+}
+
+int report_workers(struct daemon *d, const char *name, json_t **ret_rows, struct error *err)
+{
+	json_t *rows = json_array();
+
+	for (unsigned i = 0; i < pool_workers(d->pool); i++) {
+		char number[12];
+
+		snprintf(number, sizeof(number), "%u", i);
+		if (wanted(name, number))
+			json_array_append_new(rows, worker_row(d, i));
+	}
+	if (name && rows && !json_array_size(rows)) {
+		json_decref(rows);
+		return error_set(err, ENOENT, "there is no worker '%.40s'; they are 0 to %u", name,
+				 pool_workers(d->pool) - 1);
+	}
+	*ret_rows = rows;
+	return 0;
+}
+
+int report_features(struct daemon *d, const char *name, json_t **ret_rows, struct error *err)
+{
+	json_t *rows = json_array();
+
+	for (unsigned i = 0; i < virtio_features_count; i++) {
+		const struct virtio_feature *f = &virtio_features[i];
+
+		if (wanted(name, f->name))
+			json_array_append_new(rows, json_pack("{s:i, s:s, s:b, s:s}", "bit",
+							      (int)f->bit, "name", f->name, "offered",
+							      (int)f->offered, "text", f->text));
+	}
+	if (name && rows && !json_array_size(rows)) {
+		json_decref(rows);
+		return error_set(err, ENOENT, "there is no feature '%.40s'; see 'ringway show feature'",
+				 name);
+	}
+	*ret_rows = rows;
+	return 0;
+}
+
+static void write_run(FILE *out, const struct run_settings *said)
+{
+	if (!said->workers && !said->n_cpus)
+		return;
+	fputs("run", out);
+	if (said->workers)
+		fprintf(out, " --workers %u", said->workers);
+	if (said->n_cpus)
+		fprintf(out, " --cpus %s", said->cpus_text);
+	fputc('\n', out);
+}
+
+char *report_config(struct daemon *d)
+{
+	char *text = NULL;
+	struct port *port;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	if (!out)
+		return NULL;
+	fputs("# ringway " RINGWAY_VERSION ", saved from a running switch\n", out);
+	write_run(out, &d->said);
+	for (unsigned at = 0; (port = daemon_next_port(d, &at));)
+		fprintf(out, "port add %s %s %s\n", port->name, port->ops->kind,
+			port->options ? port->options : "");
+	if (fclose(out)) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}

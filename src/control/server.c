@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A client may send many requests without waiting and may read the answers when it likes, within
+ * bounds: a line fits the client's buffer, and while more than SERVER_BACKLOG_MAX bytes of answers
+ * wait for it, nothing more of it is read or served. So it costs at most its buffer, that much, and
+ * one answer; and if for SERVER_STALL_SECONDS it takes nothing at all it is closed.
+ *
+ * A client that has closed its sending side is served to the end.
+ */
+#include "control/server.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <urcu/list.h>
+
+#include "base/log.h"
+#include "control/rpc.h"
+
+struct client {
+	uv_pipe_t pipe; /* first */
+	struct server *server;
+	struct cds_list_head node;
+	bool reading;
+	bool finished;	       /* nothing more is read; closes when all is answered */
+	size_t backlog_before; /* at the last tick */
+	unsigned stalled;      /* ticks since the backlog last shrank */
+	size_t used;
+	char buffer[SERVER_LINE_MAX];
+};
+
+struct server {
+	struct control_socket socket;
+	uv_pipe_t listener;
+	uv_timer_t tick;
+	server_answer answer;
+	void *ctx;
+	struct cds_list_head clients;
+	unsigned n_clients;
+	unsigned handles; /* that are not closed yet, clients included */
+};
+
+struct reply {
+	uv_write_t req; /* first */
+	char *text;
+};
+
+static void client_serve(struct client *c);
+
+static void server_handle_gone(struct server *s)
+{
+	if (!--s->handles)
+		free(s);
+}
+
+static void client_closed(uv_handle_t *handle)
+{
+	struct client *c = (struct client *)handle;
+	struct server *s = c->server;
+
+	free(c);
+	server_handle_gone(s);
+}
+
+static bool client_closing(const struct client *c)
+{
+	return uv_is_closing((const uv_handle_t *)&c->pipe);
+}
+
+static void client_close(struct client *c)
+{
+	if (client_closing(c))
+		return;
+	cds_list_del(&c->node);
+	c->server->n_clients--;
+	uv_close((uv_handle_t *)&c->pipe, client_closed);
+}
+
+static size_t client_backlog(const struct client *c)
+{
+	return uv_stream_get_write_queue_size((const uv_stream_t *)&c->pipe);
+}
+
+static void reply_sent(uv_write_t *req, int status)
+{
+	struct reply *reply = (struct reply *)req;
+	struct client *c = (struct client *)req->handle;
+
+	free(reply->text);
+	free(reply);
+	if (client_closing(c))
+		return;
+	if (status < 0)
+		client_close(c);
+	else
+		client_serve(c);
+}
+
+/* Takes over `text`; NULL is an answer that is not given. */
+static void client_reply(struct client *c, char *text)
+{
+	static char newline[] = "\n";
+	struct reply *reply;
+	uv_buf_t bufs[2];
+
+	if (!text)
+		return;
+	reply = malloc(sizeof(*reply));
+	if (!reply) {
+		free(text);
+		client_close(c);
+		return;
+	}
+	reply->text = text;
+	bufs[0] = uv_buf_init(text, (unsigned)strlen(text));
+	bufs[1] = uv_buf_init(newline, 1);
+	if (uv_write(&reply->req, (uv_stream_t *)&c->pipe, bufs, 2, reply_sent)) {
+		free(text);
+		free(reply);
+		client_close(c);
+	}
+}
+
+/* Serves the lines in the buffer, as far as the backlog allows; true if a whole one is left. */
+static bool client_lines(struct client *c)
+{
+	struct server *s = c->server;
+	char *line = c->buffer, *end = c->buffer + c->used, *newline = NULL;
+
+	while (!client_closing(c)) {
+		newline = memchr(line, '\n', (size_t)(end - line));
+		if (!newline || client_backlog(c) > SERVER_BACKLOG_MAX)
+			break;
+		if (newline > line)
+			client_reply(c, s->answer(s->ctx, line, (size_t)(newline - line)));
+		line = newline + 1;
+	}
+	c->used = (size_t)(end - line);
+	memmove(c->buffer, line, c->used);
+	return newline;
+}
+
+static void client_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+{
+	struct client *c = (struct client *)handle;
+
+	*buf = uv_buf_init(c->buffer + c->used, (unsigned)(sizeof(c->buffer) - c->used));
+}
+
+static void client_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+{
+	struct client *c = (struct client *)stream;
+
+	if (n == UV_EOF)
+		c->finished = true; /* a line without its end may be half a line: it is not served */
+	else if (n < 0)
+		client_close(c);
+	else
+		c->used += (size_t)n;
+	if (!client_closing(c))
+		client_serve(c);
+}
+
+static void client_serve(struct client *c)
+{
+	bool left = client_lines(c), read;
+
+	if (client_closing(c))
+		return;
+	if (!left && c->used == sizeof(c->buffer)) {
+		client_reply(c, rpc_error_text(RPC_INVALID_REQUEST, "the line is too long"));
+		c->used = 0;
+		c->finished = true;
+	}
+	if (client_closing(c))
+		return;
+	if (c->finished && !left && !client_backlog(c)) {
+		client_close(c);
+		return;
+	}
+	read = !c->finished && client_backlog(c) <= SERVER_BACKLOG_MAX;
+	if (read && !c->reading)
+		uv_read_start((uv_stream_t *)&c->pipe, client_alloc, client_read);
+	else if (!read && c->reading)
+		uv_read_stop((uv_stream_t *)&c->pipe);
+	c->reading = read;
+}
+
+static void server_tick(uv_timer_t *timer)
+{
+	struct server *s = timer->data;
+	struct client *c, *next;
+
+	cds_list_for_each_entry_safe(c, next, &s->clients, node)
+	{
+		size_t backlog = client_backlog(c);
+
+		if (!backlog || backlog < c->backlog_before)
+			c->stalled = 0;
+		else if (++c->stalled >= SERVER_STALL_SECONDS)
+			client_close(c);
+		c->backlog_before = backlog;
+	}
+}
+
+static void server_accept(uv_stream_t *listener, int status)
+{
+	struct server *s = listener->data;
+	struct client *c;
+
+	if (status < 0)
+		return;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return;
+	c->server = s;
+	uv_pipe_init(listener->loop, &c->pipe, 0);
+	CDS_INIT_LIST_HEAD(&c->node);
+	cds_list_add(&c->node, &s->clients);
+	s->n_clients++;
+	s->handles++;
+	if (uv_accept(listener, (uv_stream_t *)&c->pipe)) {
+		client_close(c);
+		return;
+	}
+	if (s->n_clients > SERVER_CLIENTS_MAX) {
+		client_reply(c, rpc_error_text(RPC_REFUSED, "too many clients; try again later"));
+		c->finished = true;
+	}
+	if (!client_closing(c))
+		client_serve(c);
+}
+
+static void server_handle_closed(uv_handle_t *handle)
+{
+	server_handle_gone(handle->data);
+}
+
+int server_open(uv_loop_t *loop, struct control_socket *socket, server_answer answer, void *ctx,
+		struct server **ret, struct error *err)
+{
+	struct server *s = calloc(1, sizeof(*s));
+	int r;
+
+	if (!s) {
+		control_socket_close(socket);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	s->socket = *socket;
+	s->answer = answer;
+	s->ctx = ctx;
+	s->handles = 2;
+	CDS_INIT_LIST_HEAD(&s->clients);
+	uv_pipe_init(loop, &s->listener, 0);
+	uv_timer_init(loop, &s->tick);
+	s->listener.data = s->tick.data = s;
+	r = uv_pipe_open(&s->listener, socket->fd);
+	if (!r) {
+		s->socket.fd = -1; /* the listener's now */
+		r = uv_listen((uv_stream_t *)&s->listener, CONTROL_BACKLOG, server_accept);
+	}
+	if (!r)
+		r = uv_timer_start(&s->tick, server_tick, 1000, 1000);
+	if (r) {
+		server_close(s);
+		return error_set(err, -r, "control socket: %s", uv_strerror(r));
+	}
+	*ret = s;
+	return 0;
+}
+
+void server_close(struct server *s)
+{
+	struct client *c, *next;
+
+	if (!s)
+		return;
+	control_socket_close(&s->socket);
+	cds_list_for_each_entry_safe(c, next, &s->clients, node)
+		client_close(c);
+	uv_close((uv_handle_t *)&s->listener, server_handle_closed);
+	uv_close((uv_handle_t *)&s->tick, server_handle_closed);
+}

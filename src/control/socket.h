@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where the control socket is, and how both ends come to it.
+ *
+ * Default: ringway.sock in $XDG_RUNTIME_DIR/ringway/, for root in /run/ringway/, else in
+ * /tmp/ringway-UID/. Root with an XDG_RUNTIME_DIR (a login) uses that as well, but as a client
+ * falls back to /run/ringway/, where the system's service is.
+ */
+#ifndef RINGWAY_CONTROL_SOCKET_H
+#define RINGWAY_CONTROL_SOCKET_H
+
+#include <sys/types.h>
+#include <sys/un.h>
+
+#include "base/error.h"
+
+#define CONTROL_BACKLOG	    64
+#define CONTROL_SYSTEM_PATH "/run/ringway/ringway.sock"
+
+struct control_socket {
+	int fd; /* listening, non-blocking, close-on-exec */
+	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	dev_t dev;
+	ino_t ino;
+};
+
+/* Writes the default path. 0, or -ENAMETOOLONG with `err` filled. */
+int control_socket_default(char *ret_path, size_t size, struct error *err);
+
+/*
+ * Listens at `path`, mode 0600; NULL: at the default, whose directory is made. 0 or a negative
+ * errno with `err` filled: EADDRINUSE (a switch answers there), EEXIST (a file that is no socket:
+ * never touched), EPERM (a directory that others could have prepared), ... A socket at which nobody
+ * answers is replaced.
+ */
+int control_socket_listen(const char *path, struct control_socket *ret, struct error *err);
+
+/* Removes the socket's file if it is still the one that was made, and closes `fd` if it is not -1.
+ */
+void control_socket_close(struct control_socket *socket);
+
+/*
+ * Connects to the switch at `path`, NULL: at the default. Returns a blocking, close-on-exec
+ * descriptor or a negative errno with `err` filled.
+ */
+int control_socket_connect(const char *path, struct error *err);
+
+#endif

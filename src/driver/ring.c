@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/ring.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+static size_t avail_bytes(unsigned size)
+{
+	return sizeof(struct vring_avail) + (size + 1) * sizeof(uint16_t);
+}
+
+static size_t used_bytes(unsigned size)
+{
+	return sizeof(struct vring_used) + size * sizeof(struct vring_used_elem) + sizeof(uint16_t);
+}
+
+static size_t table_bytes(unsigned size)
+{
+	return (size_t)size * DRIVER_PIECES_MAX * sizeof(struct vring_desc);
+}
+
+size_t ring_bytes(unsigned size, bool indirect)
+{
+	return size * sizeof(struct vring_desc) + avail_bytes(size) + used_bytes(size) +
+	       (indirect ? table_bytes(size) : 0) + 4 * CACHE_LINE;
+}
+
+static void shuffle(uint16_t *list, unsigned n, uint32_t seed)
+{
+	for (unsigned i = n - 1; i; i--) {
+		unsigned j;
+		uint16_t t = list[i];
+
+		seed = seed * 1664525u + 1013904223u;
+		j = (unsigned)((uint64_t)seed * (i + 1) >> 32);
+		list[i] = list[j];
+		list[j] = t;
+	}
+}
+
+int ring_init(struct driver_ring *r, struct driver_memory *mem, unsigned size, bool event_idx,
+	      bool indirect, uint32_t seed)
+{
+	memset(r, 0, sizeof(*r));
+	r->kick = r->call = -1;
+	if (!size || size > DRIVER_RING_MAX || (size & (size - 1)))
+		return -EINVAL;
+	r->size = (uint16_t)size;
+	r->mask = (uint16_t)(size - 1);
+	r->event_idx = event_idx;
+	r->to_gpa = mem->gpa - (uint64_t)(uintptr_t)mem->base;
+	r->desc = driver_memory_alloc(mem, size * sizeof(*r->desc), CACHE_LINE);
+	r->avail = driver_memory_alloc(mem, avail_bytes(size), CACHE_LINE);
+	r->used = driver_memory_alloc(mem, used_bytes(size), CACHE_LINE);
+	r->slot = calloc(size, sizeof(*r->slot));
+	r->free = calloc(size, sizeof(*r->free));
+	if (indirect)
+		r->tables = driver_memory_alloc(mem, table_bytes(size), CACHE_LINE);
+	if (!r->desc || !r->avail || !r->used || !r->slot || !r->free || (indirect && !r->tables)) {
+		ring_destroy(r);
+		return -ENOMEM;
+	}
+	r->used_event = &r->avail->ring[size];
+	r->avail_event = (uint16_t *)&r->used->ring[size];
+	for (unsigned i = 0; i < size; i++)
+		r->free[i] = (uint16_t)i;
+	if (seed)
+		shuffle(r->free, size, seed);
+	r->free_count = r->size;
+	return 0;
+}
+
+void ring_destroy(struct driver_ring *r)
+{
+	free(r->slot);
+	free(r->free);
+	if (r->kick >= 0)
+		close(r->kick);
+	if (r->call >= 0)
+		close(r->call);
+	memset(r, 0, sizeof(*r));
+	r->kick = r->call = -1;
+}
+
+static int add_indirect(struct driver_ring *r, const struct driver_piece *pieces, unsigned out,
+			unsigned in)
+{
+	uint16_t head = ring_pop_free(r);
+	struct vring_desc *table = r->tables + (size_t)head * DRIVER_PIECES_MAX;
+	unsigned n = out + in;
+
+	for (unsigned i = 0; i < n; i++) {
+		unsigned flags =
+			(i + 1 < n ? VRING_DESC_F_NEXT : 0) | (i >= out ? VRING_DESC_F_WRITE : 0);
+
+		ring_write_desc(&table[i], ring_gpa(r, pieces[i].at), pieces[i].len,
+				(uint16_t)flags, (uint16_t)(i + 1 < n ? i + 1 : 0));
+	}
+	ring_write_desc(&r->desc[head], ring_gpa(r, table), (uint32_t)(n * sizeof(*table)),
+			VRING_DESC_F_INDIRECT, 0);
+	r->slot[head].count = 1;
+	return head;
+}
+
+static int add_direct(struct driver_ring *r, const struct driver_piece *pieces, unsigned out,
+		      unsigned in)
+{
+	unsigned n = out + in;
+	uint16_t head = ring_pop_free(r), i = head;
+
+	for (unsigned k = 0; k < n; k++) {
+		bool last = k + 1 == n;
+		uint16_t next = last ? 0 : ring_pop_free(r);
+		unsigned flags =
+			(last ? 0 : VRING_DESC_F_NEXT) | (k >= out ? VRING_DESC_F_WRITE : 0);
+
+		ring_write_desc(&r->desc[i], ring_gpa(r, pieces[k].at), pieces[k].len,
+				(uint16_t)flags, next);
+		r->slot[i].next = next;
+		i = next;
+	}
+	r->slot[head].count = (uint16_t)n;
+	return head;
+}
+
+int ring_add(struct driver_ring *r, const struct driver_piece *pieces, unsigned out, unsigned in,
+	     bool indirect, void *token)
+{
+	unsigned n = out + in;
+	uint32_t capacity = 0;
+	uint16_t head;
+
+	if (!n || (indirect && (!r->tables || n > DRIVER_PIECES_MAX)))
+		return -EINVAL;
+	if (r->free_count < (indirect ? 1 : n))
+		return -ENOSPC;
+	for (unsigned i = out; i < n; i++)
+		capacity += pieces[i].len;
+	head = (uint16_t)(indirect ? add_indirect(r, pieces, out, in)
+				   : add_direct(r, pieces, out, in));
+	r->slot[head].token = token;
+	r->slot[head].capacity = capacity;
+	r->avail->ring[r->avail_next++ & r->mask] = head;
+	return 0;
+}
+
+void ring_free_chain(struct driver_ring *r, uint16_t head)
+{
+	uint16_t count = r->slot[head].count;
+
+	r->slot[head].count = 0;
+	for (uint16_t i = head; count; count--) {
+		uint16_t next = r->slot[i].next;
+
+		ring_push_free(r, i);
+		i = next;
+	}
+}
+
+void ring_break(struct driver_ring *r, const char *reason)
+{
+	if (!r->broken)
+		r->broken = reason;
+}
+
+void ring_kick(struct driver_ring *r)
+{
+	uint64_t one = 1;
+
+	r->kicked++;
+	/* EAGAIN: the counter is full, and so the device has a kick to see. */
+	if (r->kick >= 0 && write(r->kick, &one, sizeof(one)) < 0 && errno != EAGAIN)
+		ring_break(r, "the kick could not be written");
+}
+
+void ring_calls_off(struct driver_ring *r)
+{
+	if (r->event_idx)
+		store_relaxed(r->used_event, (uint16_t)(r->used_next - 1));
+	else
+		store_relaxed(&r->avail->flags, VRING_AVAIL_F_NO_INTERRUPT);
+}
+
+bool ring_calls_on(struct driver_ring *r)
+{
+	if (r->event_idx)
+		store_relaxed(r->used_event, r->used_next);
+	else
+		store_relaxed(&r->avail->flags, 0);
+	fence_store_load(); /* the wish is out before the index is looked at (2.7.14) */
+	return ring_pending(r);
+}
+
+bool ring_wait(struct driver_ring *r, int timeout_ms)
+{
+	uint64_t end = clock_ns() + (uint64_t)timeout_ms * 1000000;
+
+	while (!ring_calls_on(r)) {
+		struct pollfd p = { .fd = r->call, .events = POLLIN };
+		uint64_t now = clock_ns(), n;
+
+		if (now >= end)
+			return false;
+		if (r->call < 0)
+			usleep(1000);
+		else if (poll(&p, 1, (int)((end - now) / 1000000) + 1) > 0 &&
+			 read(r->call, &n, sizeof(n)) < 0 && errno != EAGAIN)
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A split virtqueue seen from the driver (virtio 1.3, 2.7), written apart from src/virtq: the two
+ * share no code, so that a misreading of the specification cannot cancel itself out.
+ *
+ * The driver believes nothing that the device can write. Which descriptors are in flight, how they
+ * are chained and how much may be written to them is kept in private slots; what the used ring says
+ * is read once and checked against those, and a device that lies breaks the ring, not the driver.
+ *
+ * The short functions are inline because a benchmark's generator must cost less than what it
+ * measures. One thread at a time.
+ */
+#ifndef RINGWAY_DRIVER_RING_H
+#define RINGWAY_DRIVER_RING_H
+
+#include <linux/virtio_ring.h>
+
+#include "base/atomic.h"
+#include "base/base.h"
+#include "driver/memory.h"
+
+#define DRIVER_RING_MAX	  32768
+#define DRIVER_PIECES_MAX 256 /* descriptors of one chain that the driver makes */
+
+enum driver_kicks {
+	DRIVER_KICK_AS_ASKED, /* as used->flags or the event index says (2.7.9.2, 2.7.10.2) */
+	DRIVER_KICK_ALWAYS,
+	DRIVER_KICK_NEVER,
+};
+
+/* A stretch of guest memory, which becomes one descriptor. */
+struct driver_piece {
+	void *at;
+	uint32_t len;
+};
+
+/* What came back: the token given with the chain, and used.len. */
+struct driver_done {
+	void *token;
+	uint32_t len;
+};
+
+/* The private record of a descriptor. */
+struct driver_slot {
+	void *token;
+	uint32_t capacity; /* bytes that the device may write into the chain */
+	uint16_t count;	   /* head of a chain in flight: its descriptors in the ring; else 0 */
+	uint16_t next;	   /* descriptor that follows in the chain */
+};
+
+struct driver_ring {
+	struct vring_desc *desc;
+	struct vring_avail *avail;
+	struct vring_used *used;
+	uint16_t *used_event, *avail_event;
+	struct vring_desc *tables; /* DRIVER_PIECES_MAX for each descriptor; NULL: no indirect */
+	uint64_t to_gpa;	   /* own address + to_gpa = guest-physical */
+
+	struct driver_slot *slot;
+	uint16_t *free; /* a queue: the oldest free descriptor is used first */
+	uint16_t free_first, free_count;
+
+	uint16_t size, mask;
+	uint16_t avail_next; /* next available entry to write */
+	uint16_t published;  /* what avail->idx says */
+	uint16_t kicked_at;  /* `published` when a kick was last considered */
+	uint16_t used_next;  /* next used entry to read */
+	bool event_idx;
+	enum driver_kicks kicks;
+	int kick, call;	    /* eventfds, -1: none; the ring closes them */
+	const char *broken; /* what the device did wrong; NULL while it behaves */
+	uint64_t kicked, frames;
+};
+
+/* Bytes of guest memory that a ring takes. */
+size_t ring_bytes(unsigned size, bool indirect);
+
+/*
+ * Makes an empty ring in `mem`. `size` is a power of two up to DRIVER_RING_MAX. `seed` not 0
+ * shuffles the descriptors, so that chains do not run through neighbours. 0 or -errno.
+ */
+int ring_init(struct driver_ring *r, struct driver_memory *mem, unsigned size, bool event_idx,
+	      bool indirect, uint32_t seed);
+void ring_destroy(struct driver_ring *r);
+
+/*
+ * Makes a chain of `out` device-readable and then `in` device-writable pieces available, in a table
+ * of its own if `indirect`. 0, or -ENOSPC if the ring has no room. Nothing is published yet.
+ */
+int ring_add(struct driver_ring *r, const struct driver_piece *pieces, unsigned out, unsigned in,
+	     bool indirect, void *token);
+
+/* The ring is of no use any more; remembers the first reason. */
+void ring_break(struct driver_ring *r, const char *reason);
+
+/* Writes the kick's eventfd. */
+void ring_kick(struct driver_ring *r);
+
+/* Takes one chain's descriptors back into the queue of free ones. */
+void ring_free_chain(struct driver_ring *r, uint16_t head);
+
+static inline uint64_t ring_gpa(const struct driver_ring *r, const void *at)
+{
+	return (uint64_t)(uintptr_t)at + r->to_gpa;
+}
+
+static inline uint16_t ring_room(const struct driver_ring *r)
+{
+	return r->free_count;
+}
+
+/* Chains that the device has and has not returned. */
+static inline uint16_t ring_outstanding(const struct driver_ring *r)
+{
+	return (uint16_t)(r->published - r->used_next);
+}
+
+static inline uint16_t ring_pop_free(struct driver_ring *r)
+{
+	uint16_t i = r->free[r->free_first++ & r->mask];
+
+	r->free_count--;
+	return i;
+}
+
+static inline void ring_push_free(struct driver_ring *r, uint16_t i)
+{
+	r->free[(uint16_t)(r->free_first + r->free_count) & r->mask] = i;
+	r->free_count++;
+}
+
+static inline void ring_write_desc(struct vring_desc *desc, uint64_t gpa, uint32_t len,
+				   uint16_t flags, uint16_t next)
+{
+	desc->addr = gpa;
+	desc->len = len;
+	desc->flags = flags;
+	desc->next = next;
+}
+
+/* ring_add() for one piece; the caller has looked at ring_room(). */
+static inline void ring_add_one(struct driver_ring *r, void *at, uint32_t len, bool writable,
+				void *token)
+{
+	uint16_t i = ring_pop_free(r);
+
+	ring_write_desc(&r->desc[i], ring_gpa(r, at), len, writable ? VRING_DESC_F_WRITE : 0, 0);
+	r->slot[i].token = token;
+	r->slot[i].capacity = writable ? len : 0;
+	r->slot[i].count = 1;
+	r->avail->ring[r->avail_next++ & r->mask] = i;
+}
+
+/* Partner: the device's acquire of avail->idx (2.7.13.3.1). */
+static inline void ring_publish(struct driver_ring *r)
+{
+	r->published = r->avail_next;
+	store_release(&r->avail->idx, r->published);
+}
+
+/* Does the device ask for a kick about what was published since the last look? */
+static inline bool ring_kick_asked(struct driver_ring *r)
+{
+	uint16_t new = r->published, old = r->kicked_at;
+
+	r->kicked_at = new;
+	if (new == old || r->kicks == DRIVER_KICK_NEVER)
+		return false;
+	if (r->kicks == DRIVER_KICK_ALWAYS)
+		return true;
+	fence_store_load(); /* the index is out before the device's wish is read (2.7.13.4.1) */
+	if (r->event_idx)
+		return (uint16_t)(new - load_relaxed(r->avail_event) - 1) < (uint16_t)(new - old);
+	return !(load_relaxed(&r->used->flags) & VRING_USED_F_NO_NOTIFY);
+}
+
+/* Publishes, and kicks if that is asked for. */
+static inline void ring_flush(struct driver_ring *r)
+{
+	ring_publish(r);
+	if (unlikely(ring_kick_asked(r)))
+		ring_kick(r);
+}
+
+/* Partner: the device's release of used->idx (2.7.14). */
+static inline uint16_t ring_pending(const struct driver_ring *r)
+{
+	return (uint16_t)(load_acquire(&r->used->idx) - r->used_next);
+}
+
+/*
+ * Takes up to `max` returned chains, in the order in which the device returned them; their
+ * descriptors are free again. 0 for ever once the device has lied.
+ */
+static inline unsigned ring_take(struct driver_ring *r, struct driver_done *done, unsigned max)
+{
+	uint16_t pending = ring_pending(r);
+	unsigned n;
+
+	if (!pending || unlikely(r->broken))
+		return 0;
+	if (unlikely(pending > ring_outstanding(r))) {
+		ring_break(r, "used index beyond what is in flight");
+		return 0;
+	}
+	for (n = 0; n < pending && n < max; n++) {
+		const struct vring_used_elem *e = &r->used->ring[r->used_next & r->mask];
+		uint32_t id = load_relaxed(&e->id), len = load_relaxed(&e->len);
+
+		if (unlikely(id > r->mask || !r->slot[id].count)) {
+			ring_break(r, "used a descriptor that is not in flight");
+			break;
+		}
+		if (unlikely(len > r->slot[id].capacity)) {
+			ring_break(r, "used more bytes than were writable");
+			break;
+		}
+		done[n].token = r->slot[id].token;
+		done[n].len = len;
+		if (likely(r->slot[id].count == 1)) {
+			r->slot[id].count = 0;
+			ring_push_free(r, (uint16_t)id);
+		} else {
+			ring_free_chain(r, (uint16_t)id);
+		}
+		r->used_next++;
+	}
+	return n;
+}
+
+/* Asks for no calls. With the event index that is an index just passed (2.7.10.1). */
+void ring_calls_off(struct driver_ring *r);
+
+/* Asks for a call at the next used entry; true if one is there already. */
+bool ring_calls_on(struct driver_ring *r);
+
+/*
+ * Waits until chains have been returned, by a call, for at most `timeout_ms`. False if none came.
+ * Leaves calls on. Without a call descriptor it looks every millisecond.
+ */
+bool ring_wait(struct driver_ring *r, int timeout_ms);
+
+#endif

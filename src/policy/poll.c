@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The polling policy: a moving mean of a queue's arrival gaps and the window that follows from it.
+ * Called by the worker that owns the queue, once per look at it.
+ */
+#include "policy/poll.h"
+
+/* Time stamp counters of two cores may differ by a little: never take that for an age. */
+static uint64_t since(uint64_t last, uint64_t now)
+{
+	return now > last ? now - last : 0;
+}
+
+void poll_found(struct poll_state *state, uint64_t now, uint64_t per_us)
+{
+	uint64_t gap = MIN(MAX(since(state->last, now), (uint64_t)1), POLL_GAP_MAX_US * per_us);
+
+	if (!state->last)
+		state->gap = 0;
+	else if (!state->gap)
+		state->gap = gap;
+	else
+		state->gap = MAX((state->gap * (POLL_WEIGHT - 1) + gap) / POLL_WEIGHT, (uint64_t)1);
+	state->last = now;
+}
+
+bool poll_give_up(const struct poll_state *state, uint64_t now, uint64_t per_us)
+{
+	uint64_t longest = POLL_MAX_US * per_us, window;
+
+	if (!state->last)
+		return true;
+	if (!state->gap || state->gap > longest)
+		window = POLL_RECHECK_US * per_us;
+	else
+		window = MIN(MAX(state->gap * POLL_GAPS, POLL_MIN_US * per_us), longest);
+	return since(state->last, now) >= window;
+}

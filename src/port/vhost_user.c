@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The control side of a vhost-user port: options, sessions, and which rings workers see.
+ *
+ * The device tells of every ring that changes. A tx ring that processes becomes a queue that some
+ * worker owns; the rx rings that process become the set that egress chooses from. Both are changed
+ * here first and freed a grace period later; what a ring itself is doing is settled by its lock.
+ */
+#include "port/vhost_user.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/rcu.h"
+#include "port/vhost_user_priv.h"
+
+#define MTU_MIN 68
+#define MTU_MAX 65535
+
+static struct vhost_user_port *port_of_device(struct vhost_device *dev)
+{
+	return container_of(dev, struct vhost_user_port, dev);
+}
+
+/* Rings */
+
+static void rx_changed(struct vhost_user_port *p)
+{
+	struct rx_set *before = p->rx, *set;
+	unsigned n = 0;
+
+	set = malloc(sizeof(*set) + VHOST_PAIRS_MAX * sizeof(set->ring[0]));
+	if (!set) {
+		log_event(LOG_ERROR, p->port.name, "no memory for its receive queues");
+		return;
+	}
+	for (unsigned i = 0; i < p->dev.rings; i += 2) {
+		struct vhost_ring *ring = p->dev.ring[i];
+
+		if (ring && virtq_active(&ring->vq))
+			set->ring[n++] = &ring->vq;
+	}
+	set->n = n;
+	if (!n) {
+		free(set);
+		set = NULL;
+	}
+	rcu_publish(p->rx, set);
+	if (before)
+		rcu_free_later(before, free);
+}
+
+static struct vhost_user_queue *queue_of(struct vhost_user_port *p, struct vhost_ring *tx)
+{
+	unsigned pair = tx->index / 2;
+	struct vhost_user_queue *q = p->queue[pair];
+
+	if (q)
+		return q;
+	q = aligned_alloc(_Alignof(struct vhost_user_queue), sizeof(*q));
+	if (!q)
+		return NULL;
+	memset(q, 0, sizeof(*q));
+	q->q.port = &p->port;
+	q->q.index = pair;
+	q->q.kick = -1;
+	q->tx = &tx->vq;
+	p->queue[pair] = q;
+	return q;
+}
+
+static void tx_changed(struct vhost_user_port *p, struct vhost_ring *ring)
+{
+	const struct port_env *env = p->port.env;
+	struct vhost_user_queue *q = queue_of(p, ring);
+	bool active = virtq_active(&ring->vq);
+
+	if (!q) {
+		log_event(LOG_ERROR, p->port.name, "no memory for its transmit queue");
+		return;
+	}
+	if (q->up && (!active || q->q.kick != ring->kick)) {
+		env->queue_down(env->ctx, &q->q);
+		q->up = false;
+	}
+	q->q.kick = ring->kick;
+	if (active && !q->up) {
+		q->up = true;
+		env->queue_up(env->ctx, &q->q);
+	}
+}
+
+/*
+ * Whatever was published to these rings by an earlier session, or before this call descriptor came,
+ * may never have been called. Their worker calls once, to be sure.
+ */
+static void call_once(struct vhost_user_port *p, unsigned pair)
+{
+	struct vhost_user_queue *q = p->queue[pair];
+	struct vhost_ring *rx = p->dev.ring[2 * pair];
+
+	if (!q || !q->up)
+		return;
+	if (rx)
+		store_relaxed(&q->rx, &rx->vq);
+	store_release(&q->fresh, 1u); /* partner: vhost_user_collect() */
+	p->port.env->queue_up(p->port.env->ctx, &q->q);
+}
+
+static void ring_changed(struct vhost_device *dev, struct vhost_ring *ring)
+{
+	struct vhost_user_port *p = port_of_device(dev);
+
+	if (ring->index & 1)
+		tx_changed(p, ring);
+	else
+		rx_changed(p);
+	call_once(p, ring->index / 2);
+}
+
+static const struct vhost_device_hooks device_hooks = { .ring_changed = ring_changed };
+
+/* Sessions */
+
+static void session_ended(void *ctx, const char *reason)
+{
+	struct vhost_user_port *p = ctx;
+
+	p->session = NULL;
+	if (reason[0])
+		snprintf(p->last_error, sizeof(p->last_error), "%s", reason);
+	endpoint_resume(p->endpoint);
+}
+
+static const struct session_hooks session_hooks = { .ended = session_ended };
+
+static void endpoint_connected(void *ctx, int fd)
+{
+	struct vhost_user_port *p = ctx;
+	struct error err;
+
+	if (session_start(p->port.env->loop, fd, &p->dev, p->port.name, &session_hooks, p,
+			  &p->session, &err)) {
+		close(fd);
+		session_ended(p, err.text);
+	}
+}
+
+static void endpoint_waiting(void *ctx, const char *text)
+{
+	struct vhost_user_port *p = ctx;
+
+	snprintf(p->waiting, sizeof(p->waiting), "%s", text);
+}
+
+static const struct endpoint_hooks endpoint_hooks = {
+	.connected = endpoint_connected,
+	.waiting = endpoint_waiting,
+};
+
+/* Options */
+
+static int parse_number(const char *key, const char *text, int base, unsigned long min,
+			unsigned long max, unsigned long *ret, struct error *err)
+{
+	char *end;
+	unsigned long v;
+
+	errno = 0;
+	v = strtoul(text, &end, base);
+	if (errno || end == text || *end || text[0] == '-' || v < min || v > max)
+		return error_set(err, EINVAL,
+				 base == 8 ? "%s=%s: give %lo to %lo, in octal"
+					   : "%s=%s: give %lu to %lu",
+				 key, text, min, max);
+	*ret = v;
+	return 0;
+}
+
+static int parse_group(const char *name, gid_t *ret, struct error *err)
+{
+	const struct group *group = getgrnam(name);
+	unsigned long gid = 0;
+
+	if (group) {
+		*ret = group->gr_gid;
+		return 0;
+	}
+	if (parse_number("group", name, 10, 0, UINT32_MAX - 1, &gid, err))
+		return error_set(err, EINVAL, "group=%s: no such group; see getent group", name);
+	*ret = (gid_t)gid;
+	return 0;
+}
+
+static int copy_path(const char **to, const char *value, struct error *err)
+{
+	free((char *)*to);
+	*to = strdup(value);
+	return *to ? 0 : error_set(err, ENOMEM, "no memory");
+}
+
+static int parse_option(struct vhost_user_port *p, const struct port_option *o, struct error *err)
+{
+	unsigned long v = 0;
+	int r;
+
+	if (!strcmp(o->key, "listen"))
+		return copy_path(&p->config.listen, o->value, err);
+	if (!strcmp(o->key, "connect"))
+		return copy_path(&p->config.connect, o->value, err);
+	if (!strcmp(o->key, "group"))
+		return parse_group(o->value, &p->config.group, err);
+	if (!strcmp(o->key, "fd")) {
+		r = parse_number(o->key, o->value, 10, 3, INT32_MAX, &v, err);
+		if (!r)
+			p->config.fd = (int)v;
+		return r;
+	}
+	if (!strcmp(o->key, "mode")) {
+		r = parse_number(o->key, o->value, 8, 0, 0777, &v, err);
+		if (!r)
+			p->config.mode = (mode_t)v;
+		return r;
+	}
+	if (!strcmp(o->key, "mtu")) {
+		r = parse_number(o->key, o->value, 10, MTU_MIN, MTU_MAX, &v, err);
+		if (!r)
+			p->dev.mtu = (uint16_t)v;
+		return r;
+	}
+	return error_set(err, EINVAL,
+			 "a vhost-user port has no option '%s'; it has listen, connect, fd, mode, "
+			 "group, mtu",
+			 o->key);
+}
+
+static int check_options(const struct vhost_user_port *p, bool has_mode, struct error *err)
+{
+	const struct endpoint_config *c = &p->config;
+
+	if (!!c->listen + !!c->connect + (c->fd >= 0) != 1)
+		return error_set(
+			err, EINVAL,
+			"a vhost-user port wants one of listen=PATH, connect=PATH and fd=N");
+	if (!c->listen && (has_mode || c->group != (gid_t)-1))
+		return error_set(err, EINVAL, "mode= and group= go with listen=");
+	return 0;
+}
+
+/* Life */
+
+static void port_release(void *object)
+{
+	struct vhost_user_port *p = object;
+
+	for (unsigned i = 0; i < VHOST_PAIRS_MAX; i++)
+		free(p->queue[i]);
+	free(p->rx);
+	free((char *)p->config.listen);
+	free((char *)p->config.connect);
+	free(p);
+}
+
+static int vhost_user_create(const struct port_env *env, const char *name,
+			     const struct port_option *options, unsigned n, struct port **ret,
+			     struct error *err)
+{
+	struct vhost_user_port *p = calloc(1, sizeof(*p));
+	bool has_mode = false;
+	int r = 0;
+
+	if (!p)
+		return error_set(err, ENOMEM, "no memory");
+	p->port.ops = &vhost_user_ops;
+	p->port.env = env;
+	snprintf(p->port.name, sizeof(p->port.name), "%s", name);
+	p->config.fd = -1;
+	p->config.mode = 0600;
+	p->config.group = (gid_t)-1;
+	device_init(&p->dev, &device_hooks);
+	for (unsigned i = 0; i < n && !r; i++) {
+		r = parse_option(p, &options[i], err);
+		has_mode |= !strcmp(options[i].key, "mode");
+	}
+	if (!r)
+		r = check_options(p, has_mode, err);
+	if (r)
+		goto release;
+	*ret = &p->port;
+	return 0;
+release:
+	port_release(p);
+	return r;
+}
+
+static int vhost_user_start(struct port *port, struct error *err)
+{
+	struct vhost_user_port *p = vhost_user_port(port);
+
+	return endpoint_open(port->env->loop, &p->config, &endpoint_hooks, p, &p->endpoint, err);
+}
+
+static void vhost_user_destroy(struct port *port)
+{
+	struct vhost_user_port *p = vhost_user_port(port);
+
+	if (p->session)
+		session_stop(p->session);
+	if (p->endpoint)
+		endpoint_close(p->endpoint);
+	device_destroy(&p->dev);
+	rcu_free_later(p, port_release);
+}
+
+static int vhost_user_set(struct port *port, const struct port_option *options, unsigned n,
+			  struct error *err)
+{
+	struct vhost_user_port *p = vhost_user_port(port);
+	unsigned long mtu = p->dev.mtu;
+
+	for (unsigned i = 0; i < n; i++) {
+		int r;
+
+		if (strcmp(options[i].key, "mtu"))
+			return error_set(err, EINVAL,
+					 "'%s' of a vhost-user port cannot change while it lives; "
+					 "delete the port and add it again",
+					 options[i].key);
+		r = parse_number("mtu", options[i].value, 10, MTU_MIN, MTU_MAX, &mtu, err);
+		if (r)
+			return r;
+	}
+	p->dev.mtu = (uint16_t)mtu;
+	for (unsigned i = 0; i < p->dev.rings; i++) {
+		if (p->dev.ring[i])
+			virtq_set_mtu(&p->dev.ring[i]->vq, p->dev.mtu);
+	}
+	return 0;
+}
+
+static bool owns(const struct vhost_user_port *p, const struct virtq *ring)
+{
+	for (unsigned i = 0; i < p->dev.rings; i++) {
+		if (p->dev.ring[i] && &p->dev.ring[i]->vq == ring)
+			return true;
+	}
+	return false;
+}
+
+static void vhost_user_check(struct port *port, const struct virtq *stuck)
+{
+	struct vhost_user_port *p = vhost_user_port(port);
+
+	if (!p->session)
+		return;
+	if (p->dev.mem && guest_memory_broken(p->dev.mem))
+		session_fail(p->session, "the front-end took pages of its guest's memory away");
+	else if (stuck && owns(p, stuck))
+		session_fail(p->session, "the front-end let a call to its guest block");
+}
+
+const struct port_ops vhost_user_ops = {
+	.kind = "vhost-user",
+	.create = vhost_user_create,
+	.start = vhost_user_start,
+	.destroy = vhost_user_destroy,
+	.set = vhost_user_set,
+	.report = vhost_user_report,
+	.report_queues = vhost_user_report_queues,
+	.check = vhost_user_check,
+	.collect = vhost_user_collect,
+	.complete = vhost_user_complete,
+	.ingress_drop = vhost_user_ingress_drop,
+	.ready = vhost_user_ready,
+	.arm = vhost_user_arm,
+	.disarm = vhost_user_disarm,
+	.egress = vhost_user_egress,
+};

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The datapath of a vhost-user port: tx rings to batches, batches to rx rings, and which rx ring a
+ * flow goes to. Workers only.
+ */
+#include "base/rcu.h"
+#include "net/flow.h"
+#include "port/vhost_user_priv.h"
+
+static uint32_t frame_flow(struct frame *f)
+{
+	if (!f->hashed) {
+		f->flow = flow_hash(f->head, f->head_len);
+		f->hashed = true;
+	}
+	return f->flow;
+}
+
+/* Notes on which pair the guest sends its flows, if it has a choice. */
+static void note_flows(struct vhost_user_port *p, struct batch *b, unsigned pair)
+{
+	for (unsigned i = 0; i < b->n; i++)
+		steer_note(&p->steer, frame_flow(&b->frame[i]), pair);
+}
+
+bool vhost_user_collect(struct port_queue *queue, struct batch *b, struct virtq_calls *calls)
+{
+	struct vhost_user_queue *vq = vhost_user_queue(queue);
+	struct vhost_user_port *p = vhost_user_port(queue->port);
+	const struct rx_set *rx;
+
+	if (unlikely(load_acquire(&vq->fresh))) { /* partner: ring_changed() */
+		struct virtq *pair_rx = load_relaxed(&vq->rx);
+
+		store_relaxed(&vq->fresh, 0u);
+		virtq_calls_note(calls, vq->tx);
+		if (pair_rx)
+			virtq_calls_note(calls, pair_rx);
+	}
+	if (!virtq_collect(vq->tx, b))
+		return false;
+	rx = rcu_read(p->rx);
+	if (rx && rx->n > 1)
+		note_flows(p, b, queue->index);
+	return true;
+}
+
+void vhost_user_complete(struct port_queue *queue, const struct batch *b, struct virtq_calls *calls)
+{
+	virtq_complete(vhost_user_queue(queue)->tx, b, calls);
+}
+
+void vhost_user_ingress_drop(struct port_queue *queue, enum drop reason, unsigned n)
+{
+	count(&vhost_user_queue(queue)->tx->stats.dropped[reason], n);
+}
+
+bool vhost_user_ready(struct port_queue *queue)
+{
+	return virtq_ready(vhost_user_queue(queue)->tx);
+}
+
+bool vhost_user_arm(struct port_queue *queue)
+{
+	return virtq_kicks_on(vhost_user_queue(queue)->tx);
+}
+
+void vhost_user_disarm(struct port_queue *queue)
+{
+	virtq_kicks_off(vhost_user_queue(queue)->tx);
+}
+
+/* Several pairs: split the set by ring; within a flow the order stays. */
+static frame_set egress_steered(struct vhost_user_port *p, const struct rx_set *rx, struct batch *b,
+				frame_set set, struct virtq_calls *calls)
+{
+	frame_set refused = 0;
+
+	while (set) {
+		unsigned i, first = (unsigned)__builtin_ctz(set);
+		unsigned pair = steer_pick(&p->steer, frame_flow(&b->frame[first]), rx->n);
+		frame_set same = 0;
+
+		batch_for_each (i, set) {
+			if (steer_pick(&p->steer, frame_flow(&b->frame[i]), rx->n) == pair)
+				same |= 1u << i;
+		}
+		/* The guest may move a flow at any time: the first is in by definition. */
+		same |= 1u << first;
+		refused |= virtq_deliver(rx->ring[pair], b, same, calls);
+		set &= ~same;
+	}
+	return refused;
+}
+
+frame_set vhost_user_egress(struct port *port, struct batch *b, frame_set set,
+			    struct virtq_calls *calls)
+{
+	struct vhost_user_port *p = vhost_user_port(port);
+	const struct rx_set *rx = rcu_read(p->rx);
+
+	if (unlikely(!rx)) {
+		port_egress_drop(port, DROP_PORT_DOWN, (unsigned)__builtin_popcount(set));
+		return 0;
+	}
+	if (likely(rx->n == 1))
+		return virtq_deliver(rx->ring[0], b, set, calls);
+	return egress_steered(p, rx, b, set, calls);
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a vhost-user port tells of itself, above all why it carries nothing. Control thread;
+ * counters are read while workers write them.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "port/vhost_user_priv.h"
+
+static void report_state(struct vhost_user_port *p, struct port_report *ret)
+{
+	const struct vhost_device *dev = &p->dev;
+
+	if (!p->session) {
+		ret->state = "waiting";
+		snprintf(ret->reason, sizeof(ret->reason), "%s", p->waiting);
+	} else if (!dev->mem && !dev->features) {
+		ret->state = "connected";
+		snprintf(ret->reason, sizeof(ret->reason),
+			 "the guest's driver has not agreed to features yet");
+	} else if (!ret->queue_pairs) {
+		ret->state = "agreed";
+		snprintf(ret->reason, sizeof(ret->reason),
+			 "no ring is up: the guest's driver has not started its queues");
+	} else {
+		ret->state = "up";
+	}
+}
+
+static void add_counters(struct port_counters *to, const struct virtq_stats *from)
+{
+	to->frames += load_relaxed(&from->frames);
+	to->bytes += load_relaxed(&from->bytes);
+	for (unsigned i = 0; i < DROP_COUNT; i++)
+		to->dropped[i] += load_relaxed(&from->dropped[i]);
+}
+
+void vhost_user_report(struct port *port, struct port_report *ret)
+{
+	struct vhost_user_port *p = vhost_user_port(port);
+
+	memset(ret, 0, sizeof(*ret));
+	ret->queue_pairs = device_pairs_up(&p->dev);
+	ret->features = p->dev.features;
+	ret->mtu = p->dev.mtu;
+	report_state(p, ret);
+	snprintf(ret->last_error, sizeof(ret->last_error), "%s", p->last_error);
+	for (unsigned i = 0; i < p->dev.rings; i++) {
+		if (p->dev.ring[i])
+			add_counters(i & 1 ? &ret->ingress : &ret->egress,
+				     &p->dev.ring[i]->vq.stats);
+	}
+	for (unsigned i = 0; i < DROP_COUNT; i++)
+		ret->egress.dropped[i] += load_relaxed(&port->egress_dropped[i]);
+}
+
+static const char *ring_state(struct vhost_ring *ring)
+{
+	struct virtq *vq = &ring->vq;
+	const char *state;
+
+	pthread_mutex_lock(&vq->lock);
+	state = vq->broken    ? "broken"
+		: vq->running ? "running"
+		: vq->started ? "disabled"
+			      : "stopped";
+	pthread_mutex_unlock(&vq->lock);
+	return state;
+}
+
+unsigned vhost_user_report_queues(struct port *port, struct queue_report *rows, unsigned max)
+{
+	struct vhost_user_port *p = vhost_user_port(port);
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < p->dev.rings; i++) {
+		struct vhost_ring *ring = p->dev.ring[i];
+		struct vhost_user_queue *q = i & 1 ? p->queue[i / 2] : NULL;
+
+		if (!ring)
+			continue;
+		if (n < max)
+			rows[n] = (struct queue_report){
+				.queue = i,
+				.tx = i & 1,
+				.state = ring_state(ring),
+				.size = ring->size,
+				.frames = load_relaxed(&ring->vq.stats.frames),
+				.bytes = load_relaxed(&ring->vq.stats.bytes),
+				.kicks = q ? load_relaxed(&q->q.kicks) : 0,
+				.calls = load_relaxed(&ring->vq.stats.calls),
+				.served = q && q->up ? &q->q : NULL,
+			};
+		n++;
+	}
+	return n;
+}

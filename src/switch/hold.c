@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Hold: one private batch per queue.
+ *
+ * A held frame looks like any other: its first bytes in a snapshot, the rest in one span, which
+ * points into an arena behind the batch. So a port's egress takes it without knowing. Frames are
+ * appended in the order in which they were refused and tried again in that order; nothing is moved
+ * until all are gone. There is room for a whole batch of the longest frames, in address space only:
+ * pages come with the bytes that are written.
+ *
+ * A port may be removed, and its index and even its memory used again, while a frame waits for it:
+ * a port is known by its serial number, which is looked at before anything else.
+ */
+#include "switch/hold.h"
+
+#include <sys/mman.h>
+
+#include "base/rcu.h"
+#include "guest/access.h"
+#include "policy/full.h"
+
+#define ARENA_BYTES ((size_t)BATCH_FRAMES * FRAME_LEN_MAX)
+
+struct hold {
+	frame_set waiting;
+	uint64_t since;	   /* when the first of them was refused; in cycles */
+	size_t arena_used; /* bytes */
+	struct {
+		uint16_t index;
+		uint64_t serial;
+	} dest[BATCH_FRAMES];
+	struct batch batch;
+	uint8_t arena[] cache_aligned;
+};
+
+static struct hold *hold_new(void)
+{
+	void *memory = mmap(NULL, sizeof(struct hold) + ARENA_BYTES, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+void hold_free(struct hold *hold)
+{
+	if (hold)
+		munmap(hold, sizeof(*hold) + ARENA_BYTES);
+}
+
+bool hold_empty(const struct port_queue *queue)
+{
+	return !queue->hold || !queue->hold->waiting;
+}
+
+/* Copies what is not in the snapshot; the sender may write to it meanwhile, to its own harm. */
+static void copy_rest(struct hold *hold, struct frame *to, const struct batch *b,
+		      const struct frame *from)
+{
+	uint32_t missing = from->len - from->head_len, copied = 0;
+	uintptr_t at = (uintptr_t)hold->arena + hold->arena_used;
+
+	for (unsigned i = 0; i < from->spans && copied < missing; i++) {
+		const struct span *span = &b->span[from->span + i];
+		uint32_t n = MIN(span->len, missing - copied);
+
+		guest_copy_in((void *)(at + copied), span->at, n);
+		copied += n;
+	}
+	to->len = from->head_len + copied;
+	to->span = (uint16_t)hold->batch.spans;
+	to->spans = copied ? 1 : 0;
+	if (copied)
+		hold->batch.span[hold->batch.spans++] = (struct span){ at, copied };
+	hold->arena_used += copied;
+}
+
+static bool copy_frame(struct hold *hold, const struct batch *b, unsigned number,
+		       const struct port *dest)
+{
+	const struct frame *from = &b->frame[number];
+	size_t offset = (size_t)(from->head - b->snapshot[number]);
+	unsigned slot = hold->batch.n;
+	struct frame *to = &hold->batch.frame[slot];
+
+	if (slot == BATCH_FRAMES || from->len - from->head_len > ARENA_BYTES - hold->arena_used)
+		return false;
+	*to = *from;
+	to->head = hold->batch.snapshot[slot] + offset;
+	memcpy(to->head, from->head, from->head_len);
+	copy_rest(hold, to, b, from);
+	hold->dest[slot].index = dest->index;
+	hold->dest[slot].serial = dest->serial;
+	hold->waiting |= 1u << slot;
+	hold->batch.bytes += to->len;
+	hold->batch.n++;
+	return true;
+}
+
+void hold_add(struct port_queue *queue, struct port *dest, const struct batch *b, frame_set set,
+	      uint64_t now)
+{
+	unsigned lost = 0, i;
+
+	if (!queue->hold)
+		queue->hold = hold_new();
+	if (!queue->hold) {
+		port_egress_drop(dest, DROP_NO_MEMORY, (unsigned)__builtin_popcount(set));
+		return;
+	}
+	if (hold_empty(queue)) {
+		queue->hold->since = now;
+		queue->hold->arena_used = 0;
+		queue->hold->batch.n = 0;
+		queue->hold->batch.spans = 0;
+		queue->hold->batch.bytes = 0;
+	}
+	batch_for_each (i, set) {
+		if (!copy_frame(queue->hold, b, i, dest))
+			lost++;
+	}
+	port_egress_drop(dest, DROP_NO_MEMORY, lost);
+}
+
+/* The waiting frames that have the destination of `slot`. */
+static frame_set same_dest(const struct hold *hold, unsigned slot)
+{
+	frame_set set = 0;
+	unsigned i;
+
+	batch_for_each (i, hold->waiting) {
+		if (hold->dest[i].serial == hold->dest[slot].serial)
+			set |= 1u << i;
+	}
+	return set;
+}
+
+static struct port *find_dest(struct vswitch *sw, const struct hold *hold, unsigned slot)
+{
+	struct port *port = rcu_read(sw->ports[hold->dest[slot].index]);
+
+	return port && port->serial == hold->dest[slot].serial ? port : NULL;
+}
+
+/* Delivers (unless `calls` is NULL) and perhaps gives up the rest; returns what still waits. */
+static frame_set retry_dest(struct port *port, struct hold *hold, frame_set set,
+			    struct virtq_calls *calls, bool give_up)
+{
+	frame_set left = calls ? port->ops->egress(port, &hold->batch, set, calls) : set;
+
+	if (!give_up)
+		return left;
+	port_egress_drop(port, DROP_FULL, (unsigned)__builtin_popcount(left));
+	return 0;
+}
+
+static bool retry_all(struct vswitch *sw, struct hold *hold, struct virtq_calls *calls,
+		      bool give_up)
+{
+	frame_set todo = hold->waiting, left = 0;
+	bool moved;
+
+	while (todo) {
+		unsigned slot = (unsigned)__builtin_ctz(todo);
+		frame_set set = same_dest(hold, slot);
+		struct port *port = find_dest(sw, hold, slot);
+
+		/* Without a port there is nobody left to count for. */
+		if (port)
+			left |= retry_dest(port, hold, set, calls, give_up);
+		todo &= ~set;
+	}
+	moved = left != hold->waiting;
+	hold->waiting = left;
+	return moved;
+}
+
+bool hold_retry(struct vswitch *sw, struct port_queue *queue, struct virtq_calls *calls,
+		uint64_t now, uint64_t per_us)
+{
+	struct hold *hold = queue->hold;
+
+	if (hold_empty(queue))
+		return false;
+	return retry_all(sw, hold, calls,
+			 full_give_up(now > hold->since ? now - hold->since : 0, per_us));
+}
+
+void hold_drop(struct vswitch *sw, struct port_queue *queue)
+{
+	if (!hold_empty(queue))
+		retry_all(sw, queue->hold, NULL, true);
+}

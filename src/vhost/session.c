@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * One front-end's connection, on the control thread.
+ *
+ * libuv says when the socket is readable; recvmsg() then reads exactly one message: first what is
+ * missing of the header, then what is missing of the payload, so that bytes and descriptors of the
+ * next message stay where they are. Descriptors come with the first byte of a message.
+ *
+ * Nothing here waits: a message may arrive in pieces over any time, answers that the front-end does
+ * not read are kept up to a bound, and after some messages the loop turns to others first.
+ *
+ * The end of a session has two halves: session_end() closes and resets everything at once and tells
+ * the owner; the memory goes when libuv has let go of it. In between `over` is set, and whoever
+ * called a hook looks at it before going on.
+ */
+#include "vhost/session.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "vhost/messages.h"
+
+#define MESSAGES_PER_TURN 64
+#define REPLIES_MAX	  4096 /* bytes that wait for a front-end to read them */
+
+struct session {
+	uv_poll_t poll;
+	int fd;
+	struct vhost_device *dev;
+	const char *name;
+	const struct session_hooks *hooks;
+	void *ctx;
+	bool over;
+	bool spoke; /* a whole message came */
+
+	struct message msg; /* being received */
+	size_t have;	    /* bytes of it */
+
+	uint8_t out[REPLIES_MAX];
+	size_t out_len;
+	uint64_t complained; /* about these requests, in the log: once each (others: bit 0) */
+};
+
+static void on_closed(uv_handle_t *handle)
+{
+	free(handle->data);
+}
+
+static void close_fds(struct message *m)
+{
+	for (unsigned i = 0; i < m->fds; i++) {
+		if (m->fd[i] >= 0)
+			close(m->fd[i]);
+	}
+	m->fds = 0;
+}
+
+static void session_close(struct session *s)
+{
+	s->over = true;
+	close_fds(&s->msg);
+	uv_close((uv_handle_t *)&s->poll, on_closed);
+	close(s->fd);
+	device_reset(s->dev);
+}
+
+static void session_end(struct session *s, const char *reason)
+{
+	if (s->over)
+		return;
+	if (*reason)
+		log_event(LOG_WARN, s->name, "session ended: %s", reason);
+	else
+		log_event(s->spoke ? LOG_INFO : LOG_DEBUG, s->name,
+			  "the front-end closed its connection");
+	session_close(s);
+	if (s->hooks->ended)
+		s->hooks->ended(s->ctx, reason);
+}
+
+void session_stop(struct session *s)
+{
+	if (!s->over)
+		session_close(s);
+}
+
+void session_fail(struct session *s, const char *reason)
+{
+	session_end(s, reason);
+}
+
+/* Sending */
+
+static void on_event(uv_poll_t *poll, int status, int events);
+
+static void watch(struct session *s)
+{
+	uv_poll_start(&s->poll, UV_READABLE | (s->out_len ? UV_WRITABLE : 0), on_event);
+}
+
+/* Returns how many bytes went out; the session is over if none ever will again. */
+static size_t send_some(struct session *s, const void *bytes, size_t n)
+{
+	ssize_t sent;
+
+	do
+		sent = send(s->fd, bytes, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	if (sent >= 0)
+		return (size_t)sent;
+	if (errno == EPIPE || errno == ECONNRESET)
+		session_end(s, ""); /* it asked, and was gone before it was answered */
+	else if (errno != EAGAIN)
+		session_end(s, strerror(errno));
+	return 0;
+}
+
+static void flush(struct session *s)
+{
+	size_t sent = send_some(s, s->out, s->out_len);
+
+	if (s->over)
+		return;
+	s->out_len -= sent;
+	memmove(s->out, s->out + sent, s->out_len);
+	if (!s->out_len)
+		watch(s);
+}
+
+static void reply(struct session *s, uint32_t request, const void *payload, uint32_t size)
+{
+	struct vhost_user_header header = {
+		.request = request,
+		.flags = VHOST_USER_VERSION | VHOST_USER_REPLY,
+		.size = size,
+	};
+	bool idle = !s->out_len;
+
+	if (sizeof(header) + size > sizeof(s->out) - s->out_len) {
+		session_end(s, "the front-end does not read its replies");
+		return;
+	}
+	memcpy(s->out + s->out_len, &header, sizeof(header));
+	memcpy(s->out + s->out_len + sizeof(header), payload, size);
+	s->out_len += sizeof(header) + size;
+	if (!idle)
+		return; /* behind those that wait already */
+	flush(s);
+	if (!s->over && s->out_len)
+		watch(s);
+}
+
+/* Acting */
+
+static void complain(struct session *s, const struct error *err)
+{
+	uint32_t request = s->msg.header.request;
+	uint64_t bit = request < 64 ? BIT(request) : BIT(0);
+
+	if (s->complained & bit)
+		return;
+	s->complained |= bit;
+	log_event(LOG_WARN, s->name, "%s (%u) refused: %s", message_type(request)->name, request,
+		  err->text);
+}
+
+/* The message is complete. */
+static void act(struct session *s)
+{
+	struct message *m = &s->msg;
+	const struct message_type *type = message_type(m->header.request);
+	uint64_t agreed = s->dev->protocol_features; /* before this message */
+	bool ack = (m->header.flags & VHOST_USER_NEED_REPLY) &&
+		   (agreed & BIT(VHOST_USER_PROTOCOL_F_REPLY_ACK));
+	struct error err;
+	uint32_t own;
+	int r;
+
+	s->spoke = true;
+	r = message_handle(s->dev, m, &own, &err);
+	close_fds(m);
+	if (r)
+		complain(s, &err);
+	if (own) {
+		reply(s, m->header.request, &m->payload, own);
+	} else if (ack) {
+		uint64_t failed = r != 0;
+
+		reply(s, m->header.request, &failed, sizeof(failed));
+	}
+	if (r && (type->flags & MESSAGE_FATAL))
+		session_end(s, err.text);
+	if (!s->over && (type->flags & MESSAGE_CHANGES) && s->hooks->changed)
+		s->hooks->changed(s->ctx);
+}
+
+/* Receiving */
+
+/* Takes over what came along. False if that is not how descriptors may come. */
+static bool take_fds(struct session *s, struct msghdr *msg)
+{
+	struct message *m = &s->msg;
+	bool first = !s->have, good = true;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		const unsigned char *data = CMSG_DATA(c);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < n; i++) {
+			int fd;
+
+			memcpy(&fd, data + i * sizeof(fd), sizeof(fd));
+			if (first && m->fds < VHOST_USER_FDS_MAX) {
+				m->fd[m->fds++] = fd;
+			} else {
+				close(fd);
+				good = false;
+			}
+		}
+	}
+	return good && !(msg->msg_flags & (MSG_CTRUNC | MSG_TRUNC));
+}
+
+/* Reads up to `n` bytes. Returns how many; 0 if there are none now or the session is over. */
+static size_t receive(struct session *s, void *to, size_t n)
+{
+	union {
+		struct cmsghdr align;
+		char room[CMSG_SPACE(VHOST_USER_FDS_MAX * sizeof(int))];
+	} control;
+	struct iovec iov = { .iov_base = to, .iov_len = n };
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control.room),
+	};
+	ssize_t got;
+
+	do
+		got = recvmsg(s->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	while (got < 0 && errno == EINTR);
+	if (got < 0 && errno == EAGAIN)
+		return 0;
+	if (got < 0 && errno != ECONNRESET) {
+		session_end(s, strerror(errno));
+		return 0;
+	}
+	if (got <= 0) {
+		session_end(s,
+			    s->have ? "the front-end closed its connection within a message" : "");
+		return 0;
+	}
+	if (!take_fds(s, &msg)) {
+		session_end(s, "too many descriptors, or not with the first byte of a message");
+		return 0;
+	}
+	return (size_t)got;
+}
+
+/* Goes on with the message that is coming in. True when it is complete. */
+static bool assemble(struct session *s)
+{
+	struct message *m = &s->msg;
+	struct error err;
+
+	for (;;) {
+		size_t head = sizeof(m->header), n;
+
+		if (s->have < head)
+			n = receive(s, (uint8_t *)&m->header + s->have, head - s->have);
+		else
+			n = receive(s, m->payload.bytes + (s->have - head),
+				    head + m->header.size - s->have);
+		if (!n)
+			return false;
+		s->have += n;
+		if (s->have < head)
+			continue;
+		if (s->have == head && message_check_header(&m->header, &err))
+			break;
+		if (s->have == head + m->header.size) {
+			if (message_check(m, &err))
+				break;
+			s->have = 0;
+			return true;
+		}
+	}
+	session_end(s, err.text);
+	return false;
+}
+
+static void on_event(uv_poll_t *poll, int status, int events)
+{
+	struct session *s = poll->data;
+
+	if (status < 0) {
+		session_end(s, uv_strerror(status));
+		return;
+	}
+	if (events & UV_WRITABLE)
+		flush(s);
+	/* What is left after this many makes the socket readable again in the next turn. */
+	for (unsigned i = 0; i < MESSAGES_PER_TURN && !s->over && assemble(s); i++)
+		act(s);
+}
+
+int session_start(uv_loop_t *loop, int fd, struct vhost_device *dev, const char *name,
+		  const struct session_hooks *hooks, void *ctx, struct session **ret,
+		  struct error *err)
+{
+	struct session *s = calloc(1, sizeof(*s));
+	int r;
+
+	if (!s)
+		return error_set(err, ENOMEM, "no memory");
+	s->fd = fd;
+	s->dev = dev;
+	s->name = name;
+	s->hooks = hooks;
+	s->ctx = ctx;
+	s->poll.data = s;
+	r = uv_poll_init(loop, &s->poll, fd);
+	if (r) {
+		free(s);
+		return error_set(err, -r, "cannot watch the session's socket: %s", uv_strerror(r));
+	}
+	watch(s);
+	*ret = s;
+	return 0;
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * tx: from available chains to frames, and back to the driver.
+ *
+ * For each chain: walk it to spans, copy the virtio-net header and the first bytes to the frame's
+ * snapshot, check the header there. What is bad about a chain is counted and costs that chain
+ * alone; it is returned with the others, in order, or the driver would wait for it for ever.
+ */
+#include "net/eth.h"
+#include "virtq/notify.h"
+#include "virtq/split.h"
+
+/* A batch ends at this many bytes too: it bounds how long a receiver's lock is held. */
+#define BATCH_BYTES 65536
+
+static void drop_count(struct virtq *vq, enum drop reason)
+{
+	count(&vq->stats.dropped[reason], 1);
+}
+
+/*
+ * Copies the first bytes of the chain to `to` and moves the spans on past them. Returns how many
+ * spans were consumed whole.
+ */
+static inline unsigned gather(uint8_t *to, struct span *spans, uint32_t n)
+{
+	unsigned done = 0;
+
+	for (;;) {
+		uint32_t part = MIN(n, spans[done].len);
+
+		guest_copy_in(to, spans[done].at, part);
+		to += part;
+		n -= part;
+		if (spans[done].len > part) {
+			spans[done].at += part;
+			spans[done].len -= part;
+			return done;
+		}
+		done++;
+		if (!n)
+			return done;
+	}
+}
+
+/* One chain to one frame; on DROP_NONE it is the batch's next. */
+static inline enum drop collect_chain(struct virtq *vq, struct batch *b, const struct vring_desc *d)
+{
+	struct frame *f = &b->frame[b->n];
+	uint8_t *snapshot = b->snapshot[b->n];
+	struct span *spans = &b->span[b->spans];
+	unsigned n, consumed;
+	uint64_t total;
+	uint32_t head;
+	enum drop drop;
+
+	drop = chain_walk(vq, *d, 0, spans, BATCH_SPANS - b->spans, &n, &total);
+	if (unlikely(drop))
+		return drop;
+	if (unlikely(total < vq->hdr_len))
+		return DROP_HEADER_SHORT;
+	total -= vq->hdr_len;
+	if (unlikely(total < ETH_HEADER_LEN))
+		return DROP_FRAME_SHORT;
+	if (unlikely(total > FRAME_LEN_MAX))
+		return DROP_FRAME_LONG;
+
+	/* A legacy header is shorter; the frame begins at the same place all the same. */
+	head = MIN((uint32_t)total, SNAPSHOT_COPIED - vq->hdr_len);
+	consumed = gather(snapshot + VNET_HDR_LEN - vq->hdr_len, spans, vq->hdr_len + head);
+	memcpy(&f->hdr, snapshot + VNET_HDR_LEN - vq->hdr_len, sizeof(f->hdr));
+	f->len = (uint32_t)total;
+	f->head = snapshot + VNET_HDR_LEN;
+	f->head_len = (uint16_t)head;
+	f->span = (uint16_t)(b->spans + consumed);
+	f->spans = (uint16_t)(n - consumed);
+	f->hashed = false;
+	if (f->hdr.flags | f->hdr.gso_type) {
+		drop = vnet_hdr_check(&f->hdr, f->len, vq->features);
+		if (drop)
+			return drop;
+	} else {
+		memset(&f->hdr, 0, sizeof(f->hdr));
+	}
+	if (f->spans)
+		b->spans += n;
+	b->bytes += f->len;
+	b->n++;
+	return DROP_NONE;
+}
+
+/*
+ * A queue that the guest has disabled: its chains are returned unread, so that a driver which waits
+ * for them can go on.
+ */
+static void drain(struct virtq *vq, struct batch *b, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		uint16_t head = guest_load16(split_avail_entry(vq, vq->avail_next++));
+
+		if (head < vq->size)
+			b->chain[b->chains++] = head;
+	}
+	count(&vq->stats.dropped[DROP_QUEUE_DISABLED], n);
+}
+
+static void collect(struct virtq *vq, struct batch *b, unsigned n)
+{
+	struct split_stage stage;
+
+	split_stage_fill(vq, &stage, 0, n, false);
+	for (unsigned i = 0; i < n && b->bytes < BATCH_BYTES; i++) {
+		enum drop drop = DROP_CHAIN_HEAD;
+
+		if (likely(!stage.entry[i].bad))
+			drop = collect_chain(vq, b, &stage.entry[i].desc);
+		if (unlikely(drop)) {
+			if (drop == DROP_CHAIN_PIECES && b->spans)
+				break; /* it fits into a batch of its own: the next */
+			drop_count(vq, drop);
+		}
+		/* A head outside the ring names no chain that could be returned. */
+		if (likely(!stage.entry[i].bad))
+			b->chain[b->chains++] = stage.entry[i].head;
+		vq->avail_next++;
+	}
+	count(&vq->stats.frames, b->n);
+	count(&vq->stats.bytes, b->bytes);
+}
+
+bool virtq_collect(struct virtq *vq, struct batch *b)
+{
+	unsigned n = 0;
+
+	pthread_mutex_lock(&vq->lock);
+	if (vq->running || vq->draining)
+		n = MIN(split_available(vq, BATCH_FRAMES), BATCH_FRAMES);
+	if (!n) {
+		pthread_mutex_unlock(&vq->lock);
+		return false;
+	}
+	b->n = b->spans = b->chains = b->bytes = 0;
+	if (likely(vq->running))
+		collect(vq, b, n);
+	else
+		drain(vq, b, n);
+	return true;
+}
+
+void virtq_complete(struct virtq *vq, const struct batch *b, struct virtq_calls *calls)
+{
+	for (unsigned i = 0; i < b->chains; i++)
+		split_used_store(vq, (uint16_t)(vq->used_next + i), b->chain[i], 0);
+	vq->used_next += b->chains;
+	split_used_publish(vq);
+	virtq_calls_add(calls, vq);
+	pthread_mutex_unlock(&vq->lock);
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "virtq/notify.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "virtq/split.h"
+
+/*
+ * 2.7.7.2: with the event index, call if it was crossed since the last look; else unless the flag
+ * says no. After a start it is not known what was last called, so the driver is called once to be
+ * sure.
+ */
+static bool wants_call(struct virtq *vq)
+{
+	uint16_t before = vq->called_at, event;
+	bool first = !vq->called;
+
+	if (!vq->started || vq->broken)
+		return false;
+	vq->called_at = vq->used_next;
+	vq->called = true;
+	if (first)
+		return true;
+	if (!vq->event_idx)
+		return !(guest_load16(split_avail_flags(vq)) & VRING_AVAIL_F_NO_INTERRUPT);
+	event = guest_load16(split_used_event(vq));
+	return (uint16_t)(vq->used_next - event - 1) < (uint16_t)(vq->used_next - before);
+}
+
+/*
+ * The one write that a front-end can make block (it shares the file description and can clear
+ * O_NONBLOCK), so it says what it is doing: control interrupts it by a signal if it lasts. A
+ * saturated eventfd is readable, which is all that a call means; any other error is the front-end's
+ * loss.
+ */
+static void call(struct virtq_calls *calls, const struct virtq *vq, const struct virtq_call *to)
+{
+	uint64_t one = 1;
+
+	store_relaxed(&calls->writing_since, clock_ns());
+	store_release(&calls->writing_to, vq); /* partner: the watchdog's acquire */
+	if (write(to->fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		(void)0; /* the watchdog's signal: the session is being ended */
+	store_release(&calls->writing_to, NULL);
+}
+
+void virtq_calls_note(struct virtq_calls *calls, struct virtq *vq)
+{
+	pthread_mutex_lock(&vq->lock);
+	virtq_calls_add(calls, vq);
+	pthread_mutex_unlock(&vq->lock);
+}
+
+void virtq_calls_look(struct virtq_calls *calls)
+{
+	struct virtq *vq = calls->first, *next;
+
+	if (!vq)
+		return;
+	calls->first = NULL;
+	fence_store_load(); /* partner: the driver's, between used_event and its look at used->idx
+			     */
+	for (; vq; vq = next) {
+		const struct virtq_call *to = NULL;
+
+		pthread_mutex_lock(&vq->lock);
+		next = vq->call_next;
+		vq->call_pending = false;
+		if (vq->call && wants_call(vq)) {
+			to = vq->call;
+			count(&vq->stats.calls, 1);
+		}
+		pthread_mutex_unlock(&vq->lock);
+		if (to)
+			call(calls, vq, to);
+	}
+}

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The control side of the workers: threads, and who owns which queue.
+ *
+ * A worker's set of queues is immutable. A change makes a new set, publishes it, frees the old one
+ * after a grace period and wakes the worker. The set's order is what a kick's epoll event refers
+ * to, so a queue is added at the end and a removed one leaves a gap that the last one fills.
+ */
+#include "worker/pool.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/rcu.h"
+#include "policy/place.h"
+#include "worker/worker.h"
+
+#define WATCHDOG_NS	100000000u
+#define WATCHDOG_SIGNAL SIGUSR1
+
+struct pool {
+	unsigned n;
+	uint32_t last_id;
+	struct worker worker[];
+};
+
+/* Its only purpose is to interrupt a write: no SA_RESTART. */
+static void watchdog_handler(int sig)
+{
+}
+
+static void wake(struct worker *w)
+{
+	uint64_t one = 1;
+
+	if (write(w->wake, &one, sizeof(one)) < 0)
+		log_event(LOG_ERROR, NULL, "cannot wake a worker: %s", strerror(errno));
+}
+
+static int watch(struct worker *w, int fd, uint64_t data)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET, .data.u64 = data };
+
+	return epoll_ctl(w->epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+static int worker_start(struct worker *w, struct error *err)
+{
+	int r;
+
+	w->epoll = epoll_create1(EPOLL_CLOEXEC);
+	w->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	w->set = calloc(1, sizeof(*w->set));
+	w->batch = aligned_alloc(CACHE_LINE, sizeof(*w->batch));
+	if (w->epoll < 0 || w->wake < 0 || !w->set || !w->batch)
+		return error_set(err, ENOMEM, "cannot make a worker: %s", strerror(errno));
+	memset(w->batch, 0, sizeof(*w->batch));
+	r = watch(w, w->wake, WORKER_WAKE);
+	if (!r)
+		r = -pthread_create(&w->thread, NULL, worker_main, w);
+	if (r)
+		return error_set(err, -r, "cannot start a worker: %s", strerror(-r));
+	return 0;
+}
+
+/* What is left of a worker's set when there is no memory for a smaller one. */
+static struct queue_set nothing;
+
+static void set_release(void *set)
+{
+	if (set != &nothing)
+		free(set);
+}
+
+static void worker_free(struct worker *w)
+{
+	if (w->epoll >= 0)
+		close(w->epoll);
+	if (w->wake >= 0)
+		close(w->wake);
+	set_release(w->set);
+	free(w->batch);
+}
+
+static void stop_workers(struct pool *pool, unsigned started)
+{
+	for (unsigned i = 0; i < started; i++) {
+		store_relaxed(&pool->worker[i].stop, 1u);
+		wake(&pool->worker[i]);
+	}
+	for (unsigned i = 0; i < started; i++)
+		pthread_join(pool->worker[i].thread, NULL);
+	for (unsigned i = 0; i < pool->n; i++)
+		worker_free(&pool->worker[i]);
+	free(pool);
+}
+
+int pool_start(struct vswitch *sw, unsigned workers, const unsigned *cpus, struct pool **ret,
+	       struct error *err)
+{
+	struct sigaction action = { .sa_handler = watchdog_handler };
+	size_t size = sizeof(struct pool) + workers * sizeof(struct worker);
+	struct pool *pool =
+		aligned_alloc(CACHE_LINE, (size + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1));
+
+	if (!pool)
+		return error_set(err, ENOMEM, "no memory for workers");
+	memset(pool, 0, size);
+	pool->n = workers;
+	sigaction(WATCHDOG_SIGNAL, &action, NULL);
+	for (unsigned i = 0; i < workers; i++) {
+		pool->worker[i].sw = sw;
+		pool->worker[i].cpu = cpus ? (int)cpus[i] : -1;
+		pool->worker[i].per_us = clock_cycles_per_us();
+		pool->worker[i].epoll = pool->worker[i].wake = -1;
+	}
+	for (unsigned i = 0; i < workers; i++) {
+		int r = worker_start(&pool->worker[i], err);
+
+		if (r) {
+			stop_workers(pool, i);
+			return r;
+		}
+	}
+	*ret = pool;
+	return 0;
+}
+
+void pool_stop(struct pool *pool)
+{
+	stop_workers(pool, pool->n);
+}
+
+static struct worker *find_owner(const struct pool *pool, const struct port_queue *queue,
+				 unsigned *ret_at)
+{
+	for (unsigned i = 0; i < pool->n; i++) {
+		const struct worker *w = &pool->worker[i];
+
+		for (unsigned at = 0; at < w->set->n; at++) {
+			if (w->set->queue[at] == queue) {
+				*ret_at = at;
+				return (struct worker *)w;
+			}
+		}
+	}
+	return NULL;
+}
+
+static struct queue_set *set_new(unsigned n)
+{
+	struct queue_set *set = malloc(sizeof(*set) + n * sizeof(set->queue[0]));
+
+	if (set)
+		set->n = n;
+	return set;
+}
+
+static void set_replace(struct worker *w, struct queue_set *set)
+{
+	struct queue_set *before = w->set;
+
+	rcu_publish(w->set, set);
+	rcu_free_later(before, set_release);
+	wake(w);
+}
+
+static struct worker *place(struct pool *pool)
+{
+	unsigned load[WORKERS_MAX];
+
+	for (unsigned i = 0; i < pool->n; i++)
+		load[i] = pool->worker[i].set->n;
+	return &pool->worker[place_queue(load, pool->n)];
+}
+
+void pool_queue_up(struct pool *pool, struct port_queue *queue)
+{
+	struct queue_set *set;
+	struct worker *w;
+	unsigned at;
+
+	w = find_owner(pool, queue, &at);
+	if (w) {
+		wake(w);
+		return;
+	}
+	w = place(pool);
+	at = w->set->n;
+	set = set_new(at + 1);
+	if (!set) {
+		log_event(LOG_ERROR, queue->port->name, "no memory to serve a queue");
+		return;
+	}
+	memcpy(set->queue, w->set->queue, at * sizeof(set->queue[0]));
+	set->queue[at] = queue;
+	store_relaxed(&queue->id, ++pool->last_id);
+	if (queue->kick >= 0 && watch(w, queue->kick, (uint64_t)at << 32 | queue->id))
+		log_event(LOG_ERROR, queue->port->name, "cannot watch a kick: %s", strerror(errno));
+	set_replace(w, set);
+}
+
+void pool_queue_down(struct pool *pool, struct port_queue *queue)
+{
+	struct queue_set *set;
+	struct worker *w;
+	unsigned at, last;
+
+	w = find_owner(pool, queue, &at);
+	if (!w)
+		return;
+	last = w->set->n - 1;
+	if (queue->kick >= 0)
+		epoll_ctl(w->epoll, EPOLL_CTL_DEL, queue->kick, NULL);
+	set = set_new(last);
+	if (!set) {
+		/* Rather serve nothing than a queue that is about to be freed. */
+		log_event(LOG_ERROR, NULL, "no memory: a worker stops serving all its queues");
+		set_replace(w, &nothing);
+		return;
+	}
+	memcpy(set->queue, w->set->queue, last * sizeof(set->queue[0]));
+	if (at < last) {
+		struct port_queue *moved = w->set->queue[last];
+		struct epoll_event event = { .events = EPOLLIN | EPOLLET,
+					     .data.u64 = (uint64_t)at << 32 | moved->id };
+
+		set->queue[at] = moved;
+		if (moved->kick >= 0)
+			epoll_ctl(w->epoll, EPOLL_CTL_MOD, moved->kick, &event);
+	}
+	set_replace(w, set);
+}
+
+const struct virtq *pool_watchdog(struct pool *pool)
+{
+	for (unsigned i = 0; i < pool->n; i++) {
+		struct worker *w = &pool->worker[i];
+		/* partner: call() in virtq/notify.c */
+		const struct virtq *ring = load_acquire(&w->calls.writing_to);
+
+		if (ring && clock_ns() - load_relaxed(&w->calls.writing_since) > WATCHDOG_NS) {
+			pthread_kill(w->thread, WATCHDOG_SIGNAL);
+			return ring;
+		}
+	}
+	return NULL;
+}
+
+unsigned pool_workers(const struct pool *pool)
+{
+	return pool->n;
+}
+
+static uint64_t thread_cpu_ns(pthread_t thread)
+{
+	struct timespec ts;
+	clockid_t clock;
+
+	if (pthread_getcpuclockid(thread, &clock) || clock_gettime(clock, &ts))
+		return 0;
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+void pool_report(struct pool *pool, unsigned worker, struct worker_report *ret)
+{
+	struct worker *w = &pool->worker[worker];
+
+	*ret = (struct worker_report){
+		.worker = worker,
+		.cpu = w->cpu,
+		.cpu_ns = thread_cpu_ns(w->thread),
+		.busy_cycles = load_relaxed(&w->busy_cycles),
+		.frames = load_relaxed(&w->frames),
+		.bursts = load_relaxed(&w->bursts),
+		.sleeps = load_relaxed(&w->sleeps),
+		.queues = w->set->n,
+		.armed = load_relaxed(&w->armed),
+	};
+}
+
+int pool_owner(const struct pool *pool, const struct port_queue *queue)
+{
+	unsigned at;
+	const struct worker *w = find_owner(pool, queue, &at);
+
+	return w ? (int)(w - pool->worker) : -1;
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The datapath's loop.
+ *
+ * A pass visits each queue once, with at most one batch from each, so a busy queue cannot starve
+ * the others. Sleeping is decided per queue: a queue is *polled*, or *armed* (its kicks are on and
+ * in epoll) when policy/poll says that waiting is cheaper. The worker sleeps when all are armed;
+ * while some are polled it looks at the armed ones itself, every 16th pass, instead of asking
+ * epoll. Calls are made late (policy/call) but before any sleep.
+ *
+ * Pointers got from RCU (the queue set, ports, rings listed for calls) live until the worker is
+ * quiescent: at the end of a pass, and only when no calls are pending.
+ */
+#include "worker/worker.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/epoll.h>
+
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/rcu.h"
+#include "policy/call.h"
+#include "policy/full.h"
+#include "switch/hold.h"
+
+#define ARMED_LOOK_PASSES 16u
+#define KICKLESS_LOOK_NS  1000000 /* a queue without a kick descriptor is looked at this often */
+#define EVENTS_MAX	  64
+
+static void wake_queue(struct port_queue *q)
+{
+	q->port->ops->disarm(q);
+	q->armed = false;
+}
+
+/* Work was not found: go on polling, or ask for a kick. */
+static void rest(struct worker *w, struct port_queue *q, uint64_t now)
+{
+	if (!poll_give_up(&q->poll, now, w->per_us))
+		return;
+	if (q->port->ops->arm(q))
+		q->port->ops->disarm(q); /* something came in between */
+	else
+		q->armed = true;
+}
+
+/* One turn of one queue; true if it moved frames. */
+static bool turn(struct worker *w, struct port_queue *q, uint64_t now)
+{
+	const struct port_ops *ops = q->port->ops;
+	struct batch *b = w->batch;
+
+	if (unlikely(!hold_empty(q))) {
+		bool moved = hold_retry(w->sw, q, &w->calls, now, w->per_us);
+
+		if (!hold_empty(q))
+			return moved;
+	}
+	if (!ops->collect(q, b, &w->calls)) {
+		rest(w, q, now);
+		return false;
+	}
+	switch_forward(w->sw, q, b, &w->calls, now);
+	ops->complete(q, b, &w->calls);
+	poll_found(&q->poll, now, w->per_us);
+	count(&w->bursts, 1);
+	count(&w->frames, b->n);
+	return true;
+}
+
+/* What a pass found out. */
+struct pass {
+	bool moved;    /* frames */
+	bool polled;   /* a queue wants the next pass at once */
+	bool held;     /* a queue waits for room at its receiver */
+	bool kickless; /* a queue can only be looked at */
+};
+
+static struct pass pass(struct worker *w, const struct queue_set *set, uint64_t now)
+{
+	bool look = w->pass++ % ARMED_LOOK_PASSES == 0;
+	struct pass p = { 0 };
+	uint32_t armed = 0;
+
+	for (unsigned i = 0; i < set->n; i++) {
+		struct port_queue *q = set->queue[i];
+
+		if (q->armed) {
+			p.kickless |= q->kick < 0;
+			if (!look || !q->port->ops->ready(q)) {
+				armed++;
+				continue;
+			}
+			wake_queue(q);
+		}
+		p.moved |= turn(w, q, now);
+		if (!hold_empty(q))
+			p.held = true;
+		else if (!q->armed)
+			p.polled = true;
+	}
+	store_relaxed(&w->armed, armed);
+	return p;
+}
+
+static void look_at_calls(struct worker *w)
+{
+	virtq_calls_look(&w->calls);
+	w->uncalled = 0;
+}
+
+static void call_late(struct worker *w, bool moved, uint64_t now)
+{
+	if (moved) {
+		w->idle = 0;
+		w->uncalled++;
+	} else if (!w->idle) {
+		w->idle = now;
+	}
+	if (w->calls.first && call_due(w->uncalled, w->idle ? now - w->idle : 0, w->per_us))
+		look_at_calls(w);
+}
+
+/* The kick's event says where in the set its queue was when it came up. */
+static void kicked(struct worker *w, const struct queue_set *set, uint64_t event)
+{
+	unsigned at = (unsigned)(event >> 32);
+
+	if (at < set->n && set->queue[at]->id == (uint32_t)event) {
+		count(&set->queue[at]->kicks, 1);
+		wake_queue(set->queue[at]);
+	} else {
+		w->pass = 0; /* the set has changed: look at all of them */
+	}
+}
+
+static void sleep_until_kicked(struct worker *w, struct pass p)
+{
+	struct timespec limit = { .tv_nsec = p.held ? FULL_RETRY_US * 1000 : KICKLESS_LOOK_NS };
+	struct epoll_event events[EVENTS_MAX];
+	const struct queue_set *set;
+	int n;
+
+	look_at_calls(w);
+	count(&w->sleeps, 1);
+	rcu_offline();
+	n = epoll_pwait2(w->epoll, events, EVENTS_MAX, p.held || p.kickless ? &limit : NULL, NULL);
+	rcu_online();
+	if (n <= 0) {
+		w->pass = 0; /* time is up: look at all of them */
+		return;
+	}
+	set = rcu_read(w->set);
+	for (int i = 0; i < n; i++) {
+		if (events[i].data.u64 != WORKER_WAKE)
+			kicked(w, set, events[i].data.u64);
+	}
+}
+
+/*
+ * A new set. Queues that are gone may not be touched any more; what they hold is known to the
+ * worker itself, and waits for nobody. Queues that have come, or come again, begin polled.
+ */
+static const struct queue_set *adopt(struct worker *w, const struct queue_set *set)
+{
+	for (unsigned i = 0; i < set->n; i++) {
+		struct port_queue *q = set->queue[i];
+
+		if (q->owned == q->id)
+			continue;
+		q->owned = q->id;
+		q->armed = false;
+		q->poll = (struct poll_state){ 0 };
+	}
+	return set;
+}
+
+static void run(struct worker *w)
+{
+	const struct queue_set *set = adopt(w, rcu_read(w->set)), *next;
+	uint64_t now = clock_cycles();
+
+	while (!load_relaxed(&w->stop)) {
+		struct pass p = pass(w, set, now);
+		uint64_t end = clock_cycles();
+
+		if (p.moved)
+			count(&w->busy_cycles, end - now);
+		now = end;
+		call_late(w, p.moved, now);
+		if (!p.moved && !p.polled) {
+			sleep_until_kicked(w, p);
+			now = clock_cycles();
+		} else if (!w->calls.first) {
+			rcu_quiescent();
+		}
+		next = rcu_read(w->set);
+		if (unlikely(next != set))
+			set = adopt(w, next);
+	}
+}
+
+void *worker_main(void *arg)
+{
+	struct worker *w = arg;
+
+	if (w->cpu >= 0)
+		cpu_pin_self((unsigned)w->cpu);
+	rcu_register_thread();
+	run(w);
+	rcu_offline();
+	rcu_unregister_thread();
+	return NULL;
+}

@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""DPDK's testpmd as two guests: another driver than ours and Linux's, and it counts every frame.
+
+A fixed number of frames goes to and fro between its two ports. Whatever is lost on the way is missing when the frames
+are taken out at the end, and whatever was counted wrongly shows where the switch's counters meet the drivers'.
+
+Argument: the ringway binary.
+"""
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from rig.switch import Switch
+from rig.tap import Tap
+from rig.testpmd import Guests, missing
+
+LOOP_SECONDS = 0.5
+UP_SECONDS = 5
+SIZE = 256
+DEVICES = [({"mrg_rxbuf": mergeable}, queues) for mergeable in (1, 0) for queues in (1, 4)]
+SKIPPED = 77
+
+
+def check(condition, complaint):
+    if not condition:
+        raise AssertionError(complaint)
+
+
+class Loop:
+    """The switch with testpmd's two ports plugged into it."""
+
+    def __init__(self, binary, folder, device, queues, connect=False):
+        self.queues = queues
+        self.names = ["vm1", "vm2"]
+        sockets = [Path(folder) / f"{name}.sock" for name in self.names]
+        key = "connect" if connect else "listen"
+        self.switch = Switch(binary, folder,
+                             [f"{name} vhost-user {key}={path}" for name, path in zip(self.names, sockets)])
+        try:
+            # A flow for each frame, so that all queues are used.
+            self.guests = Guests(folder, "guests", sockets, cpu=0, queues=queues,
+                                 options={**device, "server": 1} if connect else device,
+                                 args=["--txonly-multi-flow"])
+        except BaseException:
+            self.switch.stop()
+            raise
+
+    def close(self):
+        self.guests.close()
+        self.switch.stop()
+
+    def ports(self):
+        return [self.switch.port(name) for name in self.names]
+
+    def states(self):
+        return [f"{port['name']} {port['state']} {port['reason']}".strip() for port in self.ports()]
+
+    def wait_up(self):
+        end = time.monotonic() + UP_SECONDS
+        while not all(port["state"] == "up" and port["queue_pairs"] == self.queues for port in self.ports()):
+            check(time.monotonic() < end, f"not up with {self.queues} queue pairs: {', '.join(self.states())}")
+            time.sleep(0.05)
+
+    def run(self, restarts=0):
+        """Lets frames go round, then takes them out: all must be there, and must have moved."""
+        before = self.guests.received()
+        under_way = self.guests.start_loop(size=SIZE)
+        time.sleep(LOOP_SECONDS)
+        self.guests.stop()
+        for _ in range(restarts):
+            halted = self.guests.received()
+            self.guests.start()
+            time.sleep(LOOP_SECONDS)
+            self.guests.stop()
+            check(self.guests.received() > halted + under_way, "the frames did not go on after a stop and a start")
+        left = self.guests.drain()
+        check(left == under_way, f"{under_way} frames went in, {left} came out")
+        rounds = (self.guests.received() - before) / under_way
+        check(rounds > 10, f"the frames went round {rounds:.1f} times only")
+
+    def counts(self):
+        """Per port and direction (the switch's counts, the driver's), both as (frames, bytes)."""
+        return {(port["name"], side): ((port[side]["frames"], port[side]["bytes"]),
+                                       (guest[f"{way}_packets"], guest[f"{way}_bytes"]))
+                for guest, port in zip(self.guests.port_stats(), self.ports())
+                for way, side in (("tx", "ingress"), ("rx", "egress"))}
+
+    def check_ports(self, since=None):
+        """What one driver sent, the switch took in; what the switch gave out, the other driver got; none dropped."""
+        for key, both in self.counts().items():
+            before = since[key] if since else ((0, 0), (0, 0))
+            switch, driver = ([now - then for now, then in zip(*pair)] for pair in zip(both, before))
+            check(switch == driver, f"{' '.join(key)}: frames and bytes: the switch {switch}, the driver {driver}")
+        for port in self.ports():
+            for side in ("ingress", "egress"):
+                dropped = {reason: n for reason, n in port[side]["dropped"].items() if n}
+                check(not dropped, f"{port['name']} {side} dropped {dropped}")
+
+    def check_queues(self):
+        """The rings' counters add up to the port's, and every ring that sends was used."""
+        for port in self.ports():
+            for direction, side in (("tx", "ingress"), ("rx", "egress")):
+                frames = [queue["frames"] for queue in self.switch.queues(port["name"], direction)]
+                check(len(frames) == self.queues, f"{port['name']} shows {len(frames)} {direction} rings")
+                check(sum(frames) == port[side]["frames"],
+                      f"{port['name']}: {direction} rings counted {frames}, {side} {port[side]['frames']}")
+                check(direction == "rx" or all(frames), f"{port['name']}: idle tx rings: {frames}")
+
+    def restart_ports(self):
+        """A stop and a start alone send the switch nothing: only other features make the driver reset the device."""
+        before = [port["features"] for port in self.ports()]
+        self.guests.cmd("port stop all")
+        for number in range(len(self.names)):
+            self.guests.cmd(f"port config {number} rx_offload udp_cksum on")
+        self.guests.cmd("port start all")
+        self.wait_up()
+        check(all(port["features"] != old for port, old in zip(self.ports(), before)), "no new features were agreed to")
+
+    def report(self):
+        return "\n".join(["ringway's log:", self.switch.process.tail(15), "testpmd's log:", self.guests.tail(15)])
+
+
+def test_device(tap, binary, device, queues, connect=False):
+    name = ", ".join([f"{key}={value}" for key, value in device.items()] +
+                     [f"{queues} queue pair{'s' * (queues > 1)}"] + ["testpmd is the server"] * connect)
+    with tempfile.TemporaryDirectory(prefix="ringway-") as folder:
+        loop = None
+        tap.report = None
+        with tap.test(f"{name}: ports come up"):
+            loop = Loop(binary, folder, device, queues, connect)
+            tap.report = loop.report
+            loop.wait_up()
+        if not loop:
+            return
+        try:
+            with tap.test(f"{name}: every frame comes back, again after stop and start"):
+                loop.run(restarts=1)
+            with tap.test(f"{name}: ports count what the drivers count"):
+                loop.check_ports()
+            with tap.test(f"{name}: rings add up to ports"):
+                loop.check_queues()
+            with tap.test(f"{name}: ports stop and start again"):
+                loop.restart_ports()
+                since = loop.counts()  # the driver's begin anew
+                loop.run()
+                loop.check_ports(since)
+        finally:
+            loop.close()
+
+
+def main():
+    binary = sys.argv[1]
+    why = missing()
+    if why:
+        print(f"1..0 # SKIP {why}")
+        return SKIPPED
+    tap = Tap()
+    for device, queues in DEVICES:
+        test_device(tap, binary, device, queues)
+    test_device(tap, binary, {"packed_vq": 1}, 1, connect=True)
+    return tap.done()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
