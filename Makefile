@@ -1,8 +1,54 @@
 # Meson does the building; this is the short way to say what is wanted. `make help` lists it.
-BUILD := build
+# SPDX-License-Identifier: Apache-2.0
+BUILD  := build
+PREFIX := /usr/local
+DESTDIR :=
+BINARY := $(BUILD)/ringway
+
 .DEFAULT_GOAL := all
-.PHONY: all
-all:
+.PHONY: all demo check check-guests bench bench-instructions lint format install clean help
+
+all: ## build build/ringway
 	@scripts/deps build
-	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null
-	@ninja -C $(BUILD)
+	@test -f $(BUILD)/build.ninja || meson setup --prefix $(PREFIX) $(BUILD) >/dev/null
+	@ninja -C $(BUILD) --quiet
+
+demo: ## boot two virtual machines and let them talk through ringway (about three minutes)
+	@scripts/deps demo
+	@$(MAKE) --no-print-directory all
+	@python3 -m rig.demo --binary $(BINARY)
+
+check: ## run all tests and the linters
+	@scripts/deps check
+	@python3 scripts/check.py
+
+check-guests: ## the whole matrix of guest features (an hour and more without KVM)
+	@scripts/deps check
+	@$(MAKE) --no-print-directory all
+	@python3 -m tests.guests.test_features --all $(BINARY)
+
+bench: ## compare with DPDK's testpmd in one run
+	@scripts/deps bench
+	@$(MAKE) --no-print-directory all
+	@python3 bench/compare.py --binary $(BINARY)
+
+bench-instructions: ## instructions per frame of each stage, by callgrind, into docs/instructions.md
+	@scripts/deps check
+	@$(MAKE) --no-print-directory all
+	@python3 bench/instructions.py --binary $(BINARY)
+
+lint: ## clang-format, cppcheck and clang-tidy
+	@scripts/lint
+
+format: ## let clang-format have its way
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+install: all ## install into $(DESTDIR)$(PREFIX)
+	@meson configure $(BUILD) -Dprefix=$(PREFIX)
+	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --quiet
+
+clean: ## remove what was built
+	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22

@@ -31,8 +31,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from rig.switch import Switch, SwitchError
 from rig.testpmd import BURST, Guests, TestpmdError, VhostSwitch
 
-SEPARATE_CORES_NS = 250  # a line's round trip: about 100 within a core, from 400 between cores
-
 Usage = collections.namedtuple("Usage", "cycles frames bursts")
 
 
@@ -103,7 +101,7 @@ def testpmd_load(args, sockets, size, seconds):
             left = guests.drain()
             frames = sum(port["rx_packets"] for port in guests.port_stats())
     return {"size": size, "seconds": took, "received": frames, "lost": sent - left,
-            "frames_per_s": frames / took, "line_round_trip_ns": None}
+            "frames_per_s": frames / took, "line_class": "?"}
 
 
 GENERATORS = {"ringway": ringway_load, "testpmd": testpmd_load}
@@ -117,7 +115,7 @@ def measure(args, side, size, seconds):
         raise RuntimeError(f"no frame passed {side.sockets[0]}")
     return {
         "size": size,
-        "class": line_class(load["line_round_trip_ns"]),
+        "class": load["line_class"],
         "cycles_per_frame": usage.cycles / usage.frames,
         "frames_per_s": load["frames_per_s"],
         "burst": usage.frames / usage.bursts if usage.bursts else None,
@@ -125,12 +123,6 @@ def measure(args, side, size, seconds):
         "usage": usage._asdict(),
         "generator": load,
     }
-
-
-def line_class(round_trip_ns):
-    if round_trip_ns is None:
-        return "?"
-    return "X" if round_trip_ns >= SEPARATE_CORES_NS else "S"
 
 
 def run_passes(args, sides):
@@ -250,9 +242,8 @@ def compare(args, folder):
 
 def main():
     args = parse_args()
-    os.sched_setaffinity(0, {args.generator_cpu})  # for all but the switches' workers
     print(f"A: {args.sides[0]}, B: {args.sides[1]}. The switch works on CPU {args.switch_cpu}; the "
-          f"generator ({args.generator}) and all else run on CPU {args.generator_cpu}.")
+          f"generator ({args.generator}) on CPU {args.generator_cpu}.")
     try:
         with tempfile.TemporaryDirectory(prefix="ringway-bench-") as folder:
             passes = compare(args, Path(folder))

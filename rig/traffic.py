@@ -2,6 +2,7 @@
 import json
 import re
 import time
+from dataclasses import dataclass
 
 PORT = 5001
 MEGABYTES = 64
@@ -31,11 +32,29 @@ def ping(sender, receiver, count=10, size=56):
     return times[count // 2]
 
 
+@dataclass
+class Stream:
+    gbits: float  # per second, as received
+    bytes: int
+    retransmits: int
+
+
 def iperf(sender, receiver, seconds=5, streams=1):
-    """TCP for a while; returns (Gbit/s received, retransmits). Every guest runs a server from boot."""
+    """TCP for a while. Every guest runs a server from boot."""
     output = sender.output(f"iperf3 -J -c {receiver.address} -t {seconds} -P {streams}", timeout=10 * seconds + 60)
     end = json.loads(output)["end"]
-    return end["sum_received"]["bits_per_second"] / 1e9, end["sum_sent"]["retransmits"]
+    received = end["sum_received"]
+    return Stream(received["bits_per_second"] / 1e9, received["bytes"], end["sum_sent"]["retransmits"])
+
+
+def round_trips(sender, receiver, seconds=5):
+    """One small UDP message at a time; returns the median round trip in microseconds."""
+    server = f"sockperf server -i {receiver.address} -p {PORT}"
+    receiver.start(server)
+    receiver.output(f"until netstat -lun | grep -q ':{PORT} '; do sleep 0.1; done")
+    output = sender.output(f"sockperf ping-pong -i {receiver.address} -p {PORT} -t {seconds} --full-rtt")
+    receiver.output("killall sockperf")
+    return float(re.search(r"percentile 50.000 =\s*([\d.]+)", output).group(1))
 
 
 class Transfer:

@@ -3,8 +3,6 @@
  * `ringway bench load`: loads two vhost-user ports, of whatever switch.
  * `ringway bench`: the whole measurement with a switch of its own (bench_table.c).
  */
-#include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,97 +13,97 @@
 #include "cmd/cmd.h"
 #include "driver/driver.h"
 
-static const char usage_load[] =
-	"Usage: ringway bench load --a PATH --b PATH [OPTION]...\n"
-	"Plays two guests at the vhost-user sockets A and B and sends frames between them.\n\n"
-	"  --size BYTES    frame length in the ring, without FCS (64)\n"
-	"  --seconds S     how long to measure, after a warm-up (3)\n"
-	"  --window N      frames under way at any time (256)\n"
-	"  --queues N      queue pairs of each port (1)\n"
-	"  --data          touch every byte of the frames, not the first cache line alone\n"
-	"  --oneway        from A to B only\n"
-	"  --cpu N         the CPU to run on (0)\n"
-	"  --json          one JSON object in place of text\n"
-	"  --help\n";
+static const char help_load[] =
+	"usage: ringway bench load --a PATH --b PATH [--size BYTES] [--seconds S] [--window N]\n"
+	"                          [--queues N] [--data] [--oneway] [--cpu N] [--json]\n"
+	"\n"
+	"Plays two guests at the vhost-user sockets A and B, in one polling thread, and sends "
+	"frames\n"
+	"between them in a closed loop. Any switch with two such sockets will do.\n"
+	"\n"
+	"options:\n"
+	"  --size BYTES   frame length in the ring, without FCS (64)\n"
+	"  --seconds S    how long to measure, after a warm-up (3)\n"
+	"  --window N     frames under way at any time (256)\n"
+	"  --queues N     queue pairs of each port (1)\n"
+	"  --data         touch every byte of the frames, not the first cache line alone\n"
+	"  --oneway       from A to B only\n"
+	"  --cpu N        the CPU to run on (0)\n"
+	"  --json         one JSON object in place of text\n";
 
-static const char usage_bench[] =
-	"Usage: ringway bench [--seconds S] [--repeat N] [--json]\n"
-	"       ringway bench load ...           (see ringway bench load --help)\n"
+static const char help_bench[] =
+	"usage: ringway bench [--seconds S] [--repeat N] [--json]\n"
+	"       ringway bench load ...\n"
+	"\n"
 	"Measures this switch between two guests that it plays itself: starts a switch with one\n"
-	"worker, runs every load N times, interleaved, and prints the medians.\n\n"
-	"  --seconds S     of each run (1)\n"
-	"  --repeat N      runs of each load (3)\n"
-	"  --json          one JSON object in place of a table\n"
-	"  --help\n";
+	"worker on CPU 1, plays both guests on CPU 0, runs each load several times, interleaved,\n"
+	"and prints medians. 'ringway bench load --help' explains the generator by itself.\n"
+	"\n"
+	"options:\n"
+	"  --seconds S    of each run (1)\n"
+	"  --repeat N     runs of each load (3)\n"
+	"  --json         one JSON object in place of a table\n";
 
-/* A number in [min, max] or exit with what is wrong. */
-static double number(const char *option, const char *text, double min, double max, bool *bad)
+static const struct option load_options[] = {
+	{ "a", 1, NULL, 'a' },	     { "b", 1, NULL, 'b' },	 { "size", 1, NULL, 's' },
+	{ "seconds", 1, NULL, 't' }, { "window", 1, NULL, 'w' }, { "queues", 1, NULL, 'q' },
+	{ "cpu", 1, NULL, 'c' },     { "data", 0, NULL, 'd' },	 { "oneway", 0, NULL, 'o' },
+	{ "json", 0, NULL, 'j' },    { "help", 0, NULL, 'h' },	 { NULL, 0, NULL, 0 },
+};
+
+/* The option's value as a number in [min, max]; CMD_DONE or CMD_USAGE. */
+static int number(const char *command, const char *option, double min, double max, double *ret)
 {
 	char *end;
-	double v = strtod(text, &end);
+	double v = strtod(optarg, &end);
 
-	if (*text && !*end && v >= min && v <= max)
-		return v;
-	fprintf(stderr, "ringway bench: --%s %s: not a number from %g to %g\n", option, text, min,
-		max);
-	*bad = true;
-	return min;
+	if (!*optarg || *end || !(v >= min && v <= max))
+		return cmd_usage(command, "%s '%s': a number from %g to %g is needed", option,
+				 optarg, min, max);
+	*ret = v;
+	return CMD_DONE;
 }
 
-static int finish_options(int argc, char **argv, bool bad)
+static int whole(const char *command, const char *option, unsigned min, unsigned max, unsigned *ret)
 {
-	if (!bad && optind < argc) {
-		fprintf(stderr, "ringway bench: what is \"%s\"?\n", argv[optind]);
-		bad = true;
-	}
-	return bad ? 2 : 0;
+	double v = 0;
+	int status = number(command, option, min, max, &v);
+
+	if (status)
+		return status;
+	if (v != (unsigned)v)
+		return cmd_usage(command, "%s '%s': not a whole number", option, optarg);
+	*ret = (unsigned)v;
+	return CMD_DONE;
 }
 
-/* 0; or the exit status + 1 at once. */
-static int parse_load(int argc, char **argv, struct load_config *c, bool *json)
+static int take_load_option(struct load_config *c, bool *json, int o, char **argv)
 {
-	static const struct option options[] = {
-		{ "a", 1, NULL, 'a' },	     { "b", 1, NULL, 'b' },	 { "size", 1, NULL, 's' },
-		{ "seconds", 1, NULL, 't' }, { "window", 1, NULL, 'w' }, { "queues", 1, NULL, 'q' },
-		{ "cpu", 1, NULL, 'c' },     { "data", 0, NULL, 'd' },	 { "oneway", 0, NULL, 'o' },
-		{ "json", 0, NULL, 'j' },    { "help", 0, NULL, 'h' },	 { NULL, 0, NULL, 0 }
-	};
-	bool bad = false;
-	int o, at;
-
-	while ((o = getopt_long(argc, argv, "", options, &at)) != -1) {
-		const char *name = o == '?' ? "" : options[at].name;
-
-		if (o == 'a' || o == 'b')
-			c->socket[o == 'b'] = optarg;
-		else if (o == 's')
-			c->size =
-				(unsigned)number(name, optarg, LOAD_SIZE_MIN, LOAD_SIZE_MAX, &bad);
-		else if (o == 't')
-			c->seconds = number(name, optarg, 0.01, 86400, &bad);
-		else if (o == 'w')
-			c->window = (unsigned)number(name, optarg, 1, 1 << 20, &bad);
-		else if (o == 'q')
-			c->queues = (unsigned)number(name, optarg, 1, DRIVER_PAIRS_MAX, &bad);
-		else if (o == 'c')
-			c->cpu = (unsigned)number(name, optarg, 0, 4095, &bad);
-		else if (o == 'd')
-			c->data = true;
-		else if (o == 'o')
-			c->oneway = true;
-		else if (o == 'j')
-			*json = true;
-		else if (o == 'h')
-			return printf("%s", usage_load), 1;
-		else
-			bad = true;
+	switch (o) {
+	case 'a':
+	case 'b':
+		c->socket[o == 'b'] = optarg;
+		return CMD_DONE;
+	case 's':
+		return whole("bench", "--size", LOAD_SIZE_MIN, LOAD_SIZE_MAX, &c->size);
+	case 't':
+		return number("bench", "--seconds", 0.01, 86400, &c->seconds);
+	case 'w':
+		return whole("bench", "--window", 1, LOAD_WINDOW_MAX, &c->window);
+	case 'q':
+		return whole("bench", "--queues", 1, DRIVER_PAIRS_MAX, &c->queues);
+	case 'c':
+		return whole("bench", "--cpu", 0, 4095, &c->cpu);
+	case 'd':
+	case 'o':
+		*(o == 'd' ? &c->data : &c->oneway) = true;
+		return CMD_DONE;
+	case 'j':
+		*json = true;
+		return CMD_DONE;
+	default:
+		return cmd_bad_option("bench", argv);
 	}
-	if (!bad && (!c->socket[0] || !c->socket[1])) {
-		fprintf(stderr, "ringway bench load: --a and --b are needed\n");
-		bad = true;
-	}
-	bad = finish_options(argc, argv, bad);
-	return bad ? 3 : 0;
 }
 
 static void print_load(const struct load_config *c, const struct load_result *r, bool json)
@@ -136,49 +134,58 @@ static int bench_load(int argc, char **argv)
 	struct load_result r;
 	struct error err;
 	bool json = false;
-	int rc = parse_load(argc, argv, &c, &json);
+	int o;
 
-	if (rc)
-		return rc - 1;
-	if (load_run(&c, &r, &err)) {
-		fprintf(stderr, "ringway bench load: %s\n", err.text);
-		return 1;
+	while ((o = getopt_long(argc, argv, "h", load_options, NULL)) != -1) {
+		int status;
+
+		if (o == 'h') {
+			fputs(help_load, stdout);
+			return CMD_DONE;
+		}
+		status = take_load_option(&c, &json, o, argv);
+		if (status)
+			return status;
 	}
+	if (optind < argc)
+		return cmd_usage("bench", "'%s' is too much", argv[optind]);
+	if (!c.socket[0] || !c.socket[1])
+		return cmd_usage("bench", "both --a and --b are needed");
+	if (load_run(&c, &r, &err))
+		return cmd_refused(&err);
 	print_load(&c, &r, json);
-	return 0;
+	return CMD_DONE;
 }
 
 int cmd_bench(int argc, char **argv)
 {
-	static const struct option options[] = { { "seconds", 1, NULL, 't' },
-						 { "repeat", 1, NULL, 'r' },
-						 { "json", 0, NULL, 'j' },
-						 { "help", 0, NULL, 'h' },
-						 { NULL, 0, NULL, 0 } };
+	static const struct option options[] = {
+		{ "seconds", 1, NULL, 't' }, { "repeat", 1, NULL, 'r' }, { "json", 0, NULL, 'j' },
+		{ "help", 0, NULL, 'h' },    { NULL, 0, NULL, 0 },
+	};
 	struct table_config c = { .seconds = 1, .repeat = 3 };
 	struct error err;
-	bool bad = false;
-	int o, at;
+	int o, status = CMD_DONE;
 
 	if (argc > 1 && !strcmp(argv[1], "load"))
 		return bench_load(argc - 1, argv + 1);
-	while ((o = getopt_long(argc, argv, "", options, &at)) != -1) {
+	while (!status && (o = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+		if (o == 'h') {
+			fputs(help_bench, stdout);
+			return CMD_DONE;
+		}
 		if (o == 't')
-			c.seconds = number("seconds", optarg, 0.01, 86400, &bad);
+			status = number("bench", "--seconds", 0.01, 86400, &c.seconds);
 		else if (o == 'r')
-			c.repeat = (unsigned)number("repeat", optarg, 1, TABLE_REPEAT_MAX, &bad);
+			status = whole("bench", "--repeat", 1, TABLE_REPEAT_MAX, &c.repeat);
 		else if (o == 'j')
 			c.json = true;
-		else if (o == 'h')
-			return printf("%s", usage_bench), 0;
 		else
-			bad = true;
+			status = cmd_bad_option("bench", argv);
 	}
-	if (finish_options(argc, argv, bad))
-		return 2;
-	if (table_run(&c, &err)) {
-		fprintf(stderr, "ringway bench: %s\n", err.text);
-		return 1;
-	}
-	return 0;
+	if (status)
+		return status;
+	if (optind < argc)
+		return cmd_usage("bench", "'%s' is too much", argv[optind]);
+	return table_run(&c, &err) ? cmd_refused(&err) : CMD_DONE;
 }

@@ -28,10 +28,10 @@
 #define BURST	     32
 #define LINE	     64
 #define MAGIC	     0x52574c44u
-#define WARM_UP	     0.1   /* of the measured time */
-#define STALL_US     20000 /* without any arrival: what is under way is lost */
-#define DRAIN_US     100000
-#define TOP_UP_TURNS 1024 /* between looks for losses to make good */
+#define WARM_UP	     0.1     /* of the measured time */
+#define STALL_US     200000  /* without any arrival: what is under way is lost */
+#define DRAIN_US     1000000 /* that frames under way at the end have to arrive */
+#define TOP_UP_TURNS 1024    /* between looks for losses to make good */
 #define PATH_TRIES   500
 #define PATH_TRY_US  10000
 
@@ -147,6 +147,8 @@ static unsigned turn(struct load *l, unsigned guest, struct lane *lane)
 	n = ring_take(lane->rx, done, MIN(BURST, ring_room(lane->tx)));
 	for (unsigned i = 0; i < n; i++)
 		prefetch_write(done[i].token);
+	ring_prefetch_room(lane->tx, n);
+	ring_prefetch_room(lane->rx, n);
 	for (unsigned i = 0; i < n; i++) {
 		struct stamp *s = done[i].token;
 		bool ours = account(l, s, done[i].len, guest);

@@ -16,8 +16,9 @@ struct load_config {
 	bool oneway;	       /* from A to B only */
 };
 
-#define LOAD_SIZE_MIN 60
-#define LOAD_SIZE_MAX 9216
+#define LOAD_SIZE_MIN	60
+#define LOAD_SIZE_MAX	9216
+#define LOAD_WINDOW_MAX 65536
 
 struct load_result {
 	double seconds;		       /* really measured */

@@ -17,9 +17,7 @@ static const struct subcommand subcommands[] = {
 	{ "port", cmd_port, "add, delete or change a port of a running switch" },
 	{ "show", cmd_show, "show ports, queues, addresses, workers or features" },
 	{ "save", cmd_save, "print the running state as a configuration file" },
-#ifdef RINGWAY_BENCH
 	{ "bench", cmd_bench, "measure a switch with guests of its own" },
-#endif
 	{ "version", cmd_version, "print the version" },
 };
 

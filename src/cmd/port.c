@@ -32,9 +32,10 @@ static const char help_add[] =
 	"  group=NAME    of the listening socket, e.g. the group that runs QEMU\n"
 	"  mtu=N         no longer packets than that to and from the port\n";
 
-static const char help_del[] = "usage: ringway port del NAME [--control PATH]\n"
-			       "\n"
-			       "Deletes a port and its socket. Its virtual machine sees the link go.\n";
+static const char help_del[] =
+	"usage: ringway port del NAME [--control PATH]\n"
+	"\n"
+	"Deletes a port and its socket. Its virtual machine sees the link go.\n";
 
 static const char help_set[] =
 	"usage: ringway port set NAME key=value ... [--control PATH]\n"

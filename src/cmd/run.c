@@ -38,7 +38,7 @@ static const char help[] =
 struct run {
 	struct config config;
 	struct run_settings settings; /* of the command line, which has the last word */
-	const char *file, *control;
+	const char *control;
 };
 
 static int read_file(struct config *config, const char *path)
@@ -62,15 +62,14 @@ static int read_file(struct config *config, const char *path)
 	return r < 0 ? CMD_REFUSED : CMD_DONE;
 }
 
-/* One option of the command line; ports are kept for later, since the file's come first. */
+/* One option of the command line. Files and ports are commands in the order in which they stand. */
 static int take_option(struct run *run, int c, char **argv)
 {
 	struct error err;
 
 	switch (c) {
 	case 'f':
-		run->file = optarg;
-		return CMD_DONE;
+		return read_file(&run->config, optarg);
 	case 'c':
 		run->control = optarg;
 		return CMD_DONE;
@@ -93,4 +92,116 @@ static int take_option(struct run *run, int c, char **argv)
 	default:
 		return cmd_bad_option("run", argv);
 	}
+}
+
+static int take_options(struct run *run, int argc, char **argv, bool *ret_help)
+{
+	static const struct option options[] = {
+		{ "file", required_argument, NULL, 'f' },
+		{ "control", required_argument, NULL, 'c' },
+		{ "workers", required_argument, NULL, 'w' },
+		{ "cpus", required_argument, NULL, 'p' },
+		{ "port", required_argument, NULL, 'P' },
+		{ "verbose", no_argument, NULL, 'v' },
+		{ "quiet", no_argument, NULL, 'q' },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "f:vqh", options, NULL)) != -1) {
+		int status;
+
+		if (c == 'h') {
+			*ret_help = true;
+			return CMD_DONE;
+		}
+		status = take_option(run, c, argv);
+		if (status != CMD_DONE)
+			return status;
+	}
+	if (optind < argc)
+		return cmd_usage("run", "'%s' is too much; ports are given with --port",
+				 argv[optind]);
+	return CMD_DONE;
+}
+
+/* What the command line says goes before what the file says. */
+static void merge_settings(struct run_settings *file, const struct run_settings *line)
+{
+	if (line->workers)
+		file->workers = line->workers;
+	if (line->n_cpus) {
+		file->n_cpus = line->n_cpus;
+		memcpy(file->cpus, line->cpus, sizeof(file->cpus));
+		memcpy(file->cpus_text, line->cpus_text, sizeof(file->cpus_text));
+	}
+}
+
+static void prepare_process(void)
+{
+	struct rlimit limit;
+
+	/* A front-end that goes away is told by the write's result. */
+	signal(SIGPIPE, SIG_IGN);
+	/* Every ring takes two descriptors. */
+	if (!getrlimit(RLIMIT_NOFILE, &limit)) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+static int apply(struct daemon *d, const struct config *config)
+{
+	struct error err = { "" };
+
+	for (unsigned i = 0; i < config->n; i++) {
+		const struct config_command *c = &config->commands[i];
+
+		if (!daemon_apply(d, &c->command, &err))
+			continue;
+		if (c->line)
+			fprintf(stderr, "%s:%u: %s\n", c->source, c->line, err.text);
+		else
+			fprintf(stderr, "ringway: %s %s: %s\n", c->source, c->command.name,
+				err.text);
+		return CMD_REFUSED;
+	}
+	return CMD_DONE;
+}
+
+static int run_switch(const struct run *run)
+{
+	struct error err = { "" };
+	struct daemon *d;
+	int status;
+
+	prepare_process();
+	if (daemon_open(&d, &err) < 0)
+		return cmd_refused(&err);
+	status = apply(d, &run->config);
+	if (status == CMD_DONE && daemon_run(d, &run->config.settings, run->control, &err) < 0)
+		status = cmd_refused(&err);
+	daemon_close(d);
+	return status;
+}
+
+int cmd_run(int argc, char **argv)
+{
+	struct run run = { .control = NULL };
+	bool wants_help = false;
+	struct error err;
+	unsigned workers;
+	int status = take_options(&run, argc, argv, &wants_help);
+
+	merge_settings(&run.config.settings, &run.settings);
+	if (wants_help)
+		fputs(help, stdout);
+	else if (status == CMD_DONE &&
+		 run_settings_workers(&run.config.settings, &workers, &err) < 0)
+		status = cmd_usage("run", "%s", err.text);
+	else if (status == CMD_DONE)
+		status = run_switch(&run);
+	config_free(&run.config);
+	return status;
 }

@@ -70,8 +70,9 @@ int command_parse(char *const *words, unsigned n, struct command *ret, struct er
 				 c.name, PORT_NAME_MAX);
 	if (c.verb == COMMAND_PORT_ADD) {
 		if (n < 4)
-			return error_set(err, EINVAL, "port add needs a kind; after '%s' say one of %s",
-					 c.name, port_kinds());
+			return error_set(err, EINVAL,
+					 "port add needs a kind; after '%s' say one of %s", c.name,
+					 port_kinds());
 		c.kind = words[used++];
 		if (strchr(c.kind, '='))
 			return error_set(err, EINVAL, "a kind comes before '%s'; say one of %s",
@@ -96,12 +97,13 @@ int options_check(const struct port_option *options, unsigned n, struct error *e
 
 		if (!*key || key[strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789_-")])
 			return error_set(err, EINVAL,
-					 "'%s' is not a key; keys are made of a-z, 0-9, _ and -", key);
+					 "'%s' is not a key; keys are made of a-z, 0-9, _ and -",
+					 key);
 		for (const char *p = value; *p; p++) {
 			if ((unsigned char)*p < ' ' || *p == 0x7f)
-				return error_set(err, EINVAL,
-						 "control character in the value of '%s'; remove it",
-						 key);
+				return error_set(
+					err, EINVAL,
+					"control character in the value of '%s'; remove it", key);
 		}
 		for (unsigned j = 0; j < i; j++) {
 			if (!strcmp(key, options[j].key))
@@ -161,7 +163,8 @@ char *options_merge(const char *text, const struct port_option *changes, unsigne
 		if (!value)
 			goto out;
 		*value = '\0';
-		merged[total] = (struct port_option){ .key = words.word[total], .value = value + 1 };
+		merged[total] =
+			(struct port_option){ .key = words.word[total], .value = value + 1 };
 	}
 	for (unsigned i = 0; i < n; i++) {
 		unsigned at = 0;
@@ -223,9 +226,9 @@ int run_settings_parse(struct run_settings *settings, char *const *words, unsign
 		int r;
 
 		if (strncmp(key, "--", 2) != 0)
-			return error_set(err, EINVAL,
-					 "'%s' after run; it takes --workers N and --cpus LIST here",
-					 key);
+			return error_set(
+				err, EINVAL,
+				"'%s' after run; it takes --workers N and --cpus LIST here", key);
 		if (value)
 			*value++ = '\0';
 		else if (i + 1 < n)

@@ -33,7 +33,8 @@ static int check_order(const struct config *config, const struct command *c, str
 		return error_set(err, EEXIST, "port '%s' is there already; choose another name",
 				 c->name);
 	if (c->verb != COMMAND_PORT_ADD && !added)
-		return error_set(err, ENOENT, "no port '%s' was added above; add it first", c->name);
+		return error_set(err, ENOENT, "no port '%s' was added above; add it first",
+				 c->name);
 	return 0;
 }
 

@@ -84,8 +84,8 @@ int daemon_port_add(struct daemon *d, const char *name, const char *kind,
 				 "port '%s' is there already; choose another name or delete it",
 				 name);
 	if (!ops)
-		return error_set(err, EINVAL, "there is no kind '%.40s' of port; say one of %s", kind,
-				 port_kinds());
+		return error_set(err, EINVAL, "there is no kind '%.40s' of port; say one of %s",
+				 kind, port_kinds());
 	text = options_text(options, n);
 	if (!text)
 		return error_set(err, ENOMEM, "out of memory");

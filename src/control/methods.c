@@ -25,13 +25,13 @@ static int params_options(const json_t *object, struct params *p, struct error *
 
 	if (!json_is_object(object))
 		return error_set(err, EINVAL, "'options' is an object of strings");
-	json_object_foreach((json_t *)object, key, value)
-	{
+	json_object_foreach ((json_t *)object, key, value) {
 		if (!json_is_string(value))
-			return error_set(err, EINVAL, "the option '%.40s' is a string, like \"1500\"",
-					 key);
+			return error_set(err, EINVAL,
+					 "the option '%.40s' is a string, like \"1500\"", key);
 		if (p->n == OPTIONS_MAX)
-			return error_set(err, EINVAL, "more than %d options; use fewer", OPTIONS_MAX);
+			return error_set(err, EINVAL, "more than %d options; use fewer",
+					 OPTIONS_MAX);
 		p->options[p->n++] = (struct port_option){ key, json_string_value(value) };
 	}
 	return options_check(p->options, p->n, err);
@@ -43,8 +43,7 @@ static int params_parse(const json_t *object, struct params *ret, struct error *
 	json_t *value;
 
 	*ret = (struct params){ .n = 0 };
-	json_object_foreach((json_t *)object, key, value)
-	{
+	json_object_foreach ((json_t *)object, key, value) {
 		int r = 0;
 
 		if (!strcmp(key, "name") && json_is_string(value))
@@ -183,10 +182,14 @@ static int save(void *ctx, const json_t *params, json_t **ret_result, struct err
 char *methods_answer(void *daemon, const char *line, size_t len)
 {
 	static const struct rpc_method methods[] = {
-		{ "port.add", port_add },     { "port.del", port_del },
-		{ "port.set", port_set },     { "show.port", show_port },
-		{ "show.queue", show_queue }, { "show.fdb", show_fdb },
-		{ "show.worker", show_worker }, { "show.feature", show_feature },
+		{ "port.add", port_add },
+		{ "port.del", port_del },
+		{ "port.set", port_set },
+		{ "show.port", show_port },
+		{ "show.queue", show_queue },
+		{ "show.fdb", show_fdb },
+		{ "show.worker", show_worker },
+		{ "show.feature", show_feature },
 		{ "save", save },
 	};
 

@@ -47,9 +47,9 @@ static json_t *port_row(struct port *port)
 	return json_pack("{s:s, s:s, s:s, s:o, s:o, s:i, s:i, s:o, s:o, s:o}", "name", port->name,
 			 "kind", port->ops->kind, "state", report.state, "reason",
 			 rpc_string(report.reason), "features", feature_names(report.features),
-			 "queue_pairs", (int)report.queue_pairs, "mtu", (int)report.mtu, "last_error",
-			 rpc_string(report.last_error), "ingress", counters(&report.ingress),
-			 "egress", counters(&report.egress));
+			 "queue_pairs", (int)report.queue_pairs, "mtu", (int)report.mtu,
+			 "last_error", rpc_string(report.last_error), "ingress",
+			 counters(&report.ingress), "egress", counters(&report.egress));
 }
 
 /* Is there such a port, if one is named at all? */
@@ -88,8 +88,8 @@ static json_t *queue_row(struct daemon *d, const struct port *port, const struct
 	int worker = q->served ? pool_owner(d->pool, q->served) : -1;
 
 	return json_pack("{s:s, s:i, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:o}", "port", port->name,
-			 "queue", (int)q->queue, "direction", q->tx ? "tx" : "rx", "state", q->state,
-			 "size", (int)q->size, "frames", (json_int_t)q->frames, "bytes",
+			 "queue", (int)q->queue, "direction", q->tx ? "tx" : "rx", "state",
+			 q->state, "size", (int)q->size, "frames", (json_int_t)q->frames, "bytes",
 			 (json_int_t)q->bytes, "kicks", (json_int_t)q->kicks, "calls",
 			 (json_int_t)q->calls, "worker",
 			 worker < 0 ? json_null() : json_integer(worker));
@@ -137,10 +137,10 @@ static json_t *fdb_row(struct daemon *d, const struct mac_entry *entry, const ch
 
 	if (!port || !wanted(name, port->name))
 		return NULL;
-	snprintf(mac, sizeof(mac), "%02x:%02x:%02x:%02x:%02x:%02x", (unsigned)(entry->mac >> 40 & 255),
-		 (unsigned)(entry->mac >> 32 & 255), (unsigned)(entry->mac >> 24 & 255),
-		 (unsigned)(entry->mac >> 16 & 255), (unsigned)(entry->mac >> 8 & 255),
-		 (unsigned)(entry->mac & 255));
+	snprintf(mac, sizeof(mac), "%02x:%02x:%02x:%02x:%02x:%02x",
+		 (unsigned)(entry->mac >> 40 & 255), (unsigned)(entry->mac >> 32 & 255),
+		 (unsigned)(entry->mac >> 24 & 255), (unsigned)(entry->mac >> 16 & 255),
+		 (unsigned)(entry->mac >> 8 & 255), (unsigned)(entry->mac & 255));
 	return json_pack("{s:s, s:s, s:I}", "mac", mac, "port", port->name, "age",
 			 (json_int_t)entry->age);
 }
@@ -212,14 +212,15 @@ int report_features(struct daemon *d, const char *name, json_t **ret_rows, struc
 		const struct virtio_feature *f = &virtio_features[i];
 
 		if (wanted(name, f->name))
-			json_array_append_new(rows, json_pack("{s:i, s:s, s:b, s:s}", "bit",
-							      (int)f->bit, "name", f->name, "offered",
-							      (int)f->offered, "text", f->text));
+			json_array_append_new(rows,
+					      json_pack("{s:i, s:s, s:b, s:s}", "bit", (int)f->bit,
+							"name", f->name, "offered", (int)f->offered,
+							"text", f->text));
 	}
 	if (name && rows && !json_array_size(rows)) {
 		json_decref(rows);
-		return error_set(err, ENOENT, "there is no feature '%.40s'; see 'ringway show feature'",
-				 name);
+		return error_set(err, ENOENT,
+				 "there is no feature '%.40s'; see 'ringway show feature'", name);
 	}
 	*ret_rows = rows;
 	return 0;

@@ -152,7 +152,8 @@ static void client_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 	struct client *c = (struct client *)stream;
 
 	if (n == UV_EOF)
-		c->finished = true; /* a line without its end may be half a line: it is not served */
+		c->finished =
+			true; /* a line without its end may be half a line: it is not served */
 	else if (n < 0)
 		client_close(c);
 	else
@@ -276,8 +277,7 @@ void server_close(struct server *s)
 	if (!s)
 		return;
 	control_socket_close(&s->socket);
-	cds_list_for_each_entry_safe(c, next, &s->clients, node)
-		client_close(c);
+	cds_list_for_each_entry_safe(c, next, &s->clients, node) client_close(c);
 	uv_close((uv_handle_t *)&s->listener, server_handle_closed);
 	uv_close((uv_handle_t *)&s->tick, server_handle_closed);
 }

@@ -12,9 +12,9 @@
 #include "control/socket.h"
 
 #define SERVER_CLIENTS_MAX   32
-#define SERVER_LINE_MAX	     65536    /* bytes of a request with its newline */
+#define SERVER_LINE_MAX	     65536     /* bytes of a request with its newline */
 #define SERVER_BACKLOG_MAX   (1 << 18) /* bytes unsent to a client beyond which it is not read */
-#define SERVER_STALL_SECONDS 10	      /* a client that takes nothing of them so long is closed */
+#define SERVER_STALL_SECONDS 10	       /* a client that takes nothing of them so long is closed */
 
 struct server;
 
@@ -22,8 +22,8 @@ struct server;
 typedef char *(*server_answer)(void *ctx, const char *line, size_t len);
 
 /* Takes over `socket`, also on failure. 0 or a negative errno with `err` filled. */
-int server_open(uv_loop_t *loop, struct control_socket *socket, server_answer answer,
-		void *ctx, struct server **ret, struct error *err);
+int server_open(uv_loop_t *loop, struct control_socket *socket, server_answer answer, void *ctx,
+		struct server **ret, struct error *err);
 
 /* Removes the socket's file and closes all; memory is freed as the loop runs on. */
 void server_close(struct server *server); /* NULL is allowed */

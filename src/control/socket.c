@@ -77,14 +77,14 @@ static int check_dir(const char *dir, bool in_public, struct error *err)
 	if (lstat(dir, &st))
 		return error_set(err, errno, "%s: %s", dir, strerror(errno));
 	if (!S_ISDIR(st.st_mode))
-		return error_set(err, EPERM, "%s is not a directory; remove it or say --control PATH",
-				 dir);
+		return error_set(err, EPERM,
+				 "%s is not a directory; remove it or say --control PATH", dir);
 	if (st.st_uid != geteuid())
 		return error_set(err, EPERM, "%s belongs to user %u; say --control PATH", dir,
 				 (unsigned)st.st_uid);
 	if (st.st_mode & others)
-		return error_set(err, EPERM, "%s is open to others (mode %04o); chmod it to 0700", dir,
-				 (unsigned)(st.st_mode & 07777));
+		return error_set(err, EPERM, "%s is open to others (mode %04o); chmod it to 0700",
+				 dir, (unsigned)(st.st_mode & 07777));
 	return 0;
 }
 
@@ -226,12 +226,14 @@ static int connect_path(const char *path, struct error *err)
 		return r;
 	r = connect_to(&addr, 0);
 	if (r == -EACCES)
-		return error_set(err, EACCES, "%s is another user's; become that user or root", path);
+		return error_set(err, EACCES, "%s is another user's; become that user or root",
+				 path);
 	if (r < 0)
-		return error_set(err, -r,
-				 "no switch answers at %s (%s); start one with 'ringway run' or say "
-				 "--control PATH",
-				 path, strerror(-r));
+		return error_set(
+			err, -r,
+			"no switch answers at %s (%s); start one with 'ringway run' or say "
+			"--control PATH",
+			path, strerror(-r));
 	return r;
 }
 

@@ -88,7 +88,7 @@ static void tx_changed(struct vhost_user_port *p, struct vhost_ring *ring)
 		env->queue_down(env->ctx, &q->q);
 		q->up = false;
 	}
-	q->q.kick = ring->kick;
+	store_relaxed(&q->q.kick, ring->kick);
 	if (active && !q->up) {
 		q->up = true;
 		env->queue_up(env->ctx, &q->q);

@@ -194,8 +194,7 @@ static void ring_restart(struct vhost_device *dev, struct vhost_ring *ring)
 	struct virtq_addr addr;
 
 	if (vq->started && ring_ready(dev, ring, &addr) &&
-	    (vq->features != dev->features || vq->mtu != device_mtu(dev) ||
-	     memcmp(&vq->addr, &addr, sizeof(addr)) != 0)) {
+	    (vq->features != dev->features || memcmp(&vq->addr, &addr, sizeof(addr)) != 0)) {
 		ring->base = virtq_stop(&ring->vq);
 		ring_begin(dev, ring, &addr);
 	}
@@ -313,12 +312,18 @@ int device_set_status(struct vhost_device *dev, uint64_t status, struct error *e
 	return 0;
 }
 
+static void apply_mtu(struct vhost_device *dev)
+{
+	for (unsigned i = 0; i < dev->rings; i++) {
+		if (dev->ring[i])
+			virtq_set_mtu(&dev->ring[i]->vq, device_mtu(dev));
+	}
+}
+
 void device_set_mtu(struct vhost_device *dev, uint16_t mtu)
 {
-	if (dev->mtu == mtu)
-		return;
 	dev->mtu = mtu;
-	restart_all(dev);
+	apply_mtu(dev);
 }
 
 int device_set_front_mtu(struct vhost_device *dev, uint64_t mtu, struct error *err)
@@ -326,10 +331,8 @@ int device_set_front_mtu(struct vhost_device *dev, uint64_t mtu, struct error *e
 	if (mtu < MTU_MIN || mtu > UINT16_MAX)
 		return error_set(err, EINVAL, "MTU %llu is not from %d to %d",
 				 (unsigned long long)mtu, MTU_MIN, UINT16_MAX);
-	if (dev->front_mtu != mtu) {
-		dev->front_mtu = (uint16_t)mtu;
-		restart_all(dev);
-	}
+	dev->front_mtu = (uint16_t)mtu;
+	apply_mtu(dev);
 	return 0;
 }
 
@@ -532,6 +535,8 @@ int device_set_call(struct vhost_device *dev, unsigned index, int fd, struct err
 				 strerror(errno));
 	if (virtq_set_call(&ring->vq, fd))
 		return error_set(err, ENOMEM, "no memory");
+	if (ring_activity(ring) != RESTS)
+		tell(dev, ring);
 	return 0;
 }
 

@@ -46,10 +46,12 @@ struct vhost_device;
 struct vhost_device_hooks {
 	/*
 	 * `ring` began or ceased to process or drain, or has another kick descriptor: look at
-	 * virtq_active() and ring->kick. A descriptor that goes is announced in three steps: `kick`
-	 * becomes -1, this is called, and only then is it closed, because the front-end holds the
-	 * same eventfd, which would otherwise stay in an epoll set. So whoever watches the old one
-	 * takes it out of there before returning. It must not call back into the device.
+	 * virtq_active() and ring->kick. Also when one that processes has another call descriptor:
+	 * what was published before it came has perhaps never been called. A kick that goes is
+	 * announced in three steps: `kick` becomes -1, this is called, and only then is it closed,
+	 * because the front-end holds the same eventfd, which would otherwise stay in an epoll set.
+	 * So whoever watches the old one takes it out of there before returning. It must not call
+	 * back into the device.
 	 */
 	void (*ring_changed)(struct vhost_device *dev, struct vhost_ring *ring);
 };

@@ -178,12 +178,14 @@ static void act(struct session *s)
 		   (agreed & BIT(VHOST_USER_PROTOCOL_F_REPLY_ACK));
 	struct error err;
 	uint32_t own;
+	bool fatal;
 	int r;
 
 	s->spoke = true;
 	r = message_handle(s->dev, m, &own, &err);
 	close_fds(m);
-	if (r)
+	fatal = r && (type->flags & MESSAGE_FATAL);
+	if (r && !fatal)
 		complain(s, &err);
 	if (own) {
 		reply(s, m->header.request, &m->payload, own);
@@ -192,8 +194,12 @@ static void act(struct session *s)
 
 		reply(s, m->header.request, &failed, sizeof(failed));
 	}
-	if (r && (type->flags & MESSAGE_FATAL))
-		session_end(s, err.text);
+	if (fatal) {
+		struct error reason;
+
+		error_set(&reason, 0, "%s: %.200s", type->name, err.text);
+		session_end(s, reason.text);
+	}
 	if (!s->over && (type->flags & MESSAGE_CHANGES) && s->hooks->changed)
 		s->hooks->changed(s->ctx);
 }

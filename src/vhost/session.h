@@ -28,8 +28,6 @@ struct session_hooks {
 	void (*changed)(void *ctx);
 };
 
-/* A session may be stopped from within either hook, but not from within the device's. */
-
 /*
  * Takes over `fd`, a connected stream socket. `name` (the port's) is for the log and must outlive
  * the session. 0 or a negative errno, `fd` then stays the caller's.
@@ -38,7 +36,10 @@ int session_start(uv_loop_t *loop, int fd, struct vhost_device *dev, const char 
 		  const struct session_hooks *hooks, void *ctx, struct session **ret,
 		  struct error *err);
 
-/* Ends it from this side: device_reset(), no `ended` call. */
+/*
+ * Ends it from this side: device_reset(), no `ended` call. May be called from within a session's
+ * hook, but not from within the device's.
+ */
 void session_stop(struct session *session);
 
 /* Ends it as the front-end's fault: logged once, then as if it had closed (`ended` is called). */

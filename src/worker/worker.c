@@ -87,7 +87,7 @@ static struct pass pass(struct worker *w, const struct queue_set *set, uint64_t 
 		struct port_queue *q = set->queue[i];
 
 		if (q->armed) {
-			p.kickless |= q->kick < 0;
+			p.kickless |= load_relaxed(&q->kick) < 0;
 			if (!look || !q->port->ops->ready(q)) {
 				armed++;
 				continue;
@@ -127,7 +127,7 @@ static void kicked(struct worker *w, const struct queue_set *set, uint64_t event
 {
 	unsigned at = (unsigned)(event >> 32);
 
-	if (at < set->n && set->queue[at]->id == (uint32_t)event) {
+	if (at < set->n && load_relaxed(&set->queue[at]->id) == (uint32_t)event) {
 		count(&set->queue[at]->kicks, 1);
 		wake_queue(set->queue[at]);
 	} else {
@@ -167,9 +167,11 @@ static const struct queue_set *adopt(struct worker *w, const struct queue_set *s
 	for (unsigned i = 0; i < set->n; i++) {
 		struct port_queue *q = set->queue[i];
 
-		if (q->owned == q->id)
+		uint32_t id = load_relaxed(&q->id);
+
+		if (q->owned == id)
 			continue;
-		q->owned = q->id;
+		q->owned = id;
 		q->armed = false;
 		q->poll = (struct poll_state){ 0 };
 	}

@@ -1,0 +1,123 @@
+"""Shows the switch at work: two real virtual machines talk through it, and what that cost is told."""
+import argparse
+import os
+import signal
+import sys
+import time
+from contextlib import contextmanager
+
+from rig import fetch, guest, image, traffic
+from rig.pair import Pair
+from rig.switch import SwitchError
+
+SECONDS = 20  # of TCP in each direction
+DEADLINE = 180  # seconds after set-up, whatever happens
+GIB = 1 << 30
+
+
+class DemoError(Exception):
+    pass
+
+
+@contextmanager
+def step(text):
+    """Says what goes on, and afterwards how long it took."""
+    print(f"  {text:<58}", end="", flush=True)
+    started = time.monotonic()
+    yield
+    print(f"{time.monotonic() - started:7.1f} s", flush=True)
+
+
+def rings(switch, port, direction):
+    """Sums over one direction of a port's rings."""
+    queues = switch.queues(port, direction)
+    return {key: sum(queue[key] for queue in queues) for key in ("frames", "kicks", "calls")}
+
+
+def snapshot(switch, sender, receiver):
+    """(frames sent, kicks, frames received, calls, CPU seconds) so far."""
+    sent, received = rings(switch, sender.name, "tx"), rings(switch, receiver.name, "rx")
+    return sent["frames"], sent["kicks"], received["frames"], received["calls"], switch.cpu_seconds()
+
+
+def measure(pair, sender, receiver):
+    """TCP one way; returns what the table shows of it."""
+    before = snapshot(pair.switch, sender, receiver)
+    stream = traffic.iperf(sender, receiver, SECONDS)
+    after = snapshot(pair.switch, sender, receiver)
+    sent, kicks, received, calls, cpu = (new - old for new, old in zip(after, before))
+    return {
+        "Gbit/s": f"{stream.gbits:.2f}",
+        "TCP retransmits": stream.retransmits,
+        "frames from the sender": sent,
+        "kicks (VM exits) of the sender": kicks,
+        "frames per kick": f"{sent / max(kicks, 1):.1f}",
+        "frames to the receiver": received,
+        "calls (interrupts) to the receiver": calls,
+        "frames per call": f"{received / max(calls, 1):.1f}",
+        "CPU seconds of the switch per GiB": f"{cpu / (stream.bytes / GIB):.2f}",
+    }
+
+
+def print_table(columns):
+    """`columns` maps a heading to its figures."""
+    print(f"\n  {'':<36}" + "".join(f"{heading:>16}" for heading in columns))
+    for name in next(iter(columns.values())):
+        print(f"  {name:<36}" + "".join(f"{figures[name]:>16}" for figures in columns.values()))
+
+
+def set_up():
+    with step("fetching QEMU and a guest kernel, if not in the cache"):
+        peers = fetch.peers()
+    with step("building the guests' image, if not in the cache"):
+        image.image(peers)
+    with step("trying whether KVM works here"):
+        accel = guest.accelerator(peers)
+    return accel
+
+
+def show(binary, accel):
+    with step(f"starting ringway and two guests ({accel.upper()})"):
+        pair = Pair(binary)
+    with pair:
+        columns = {}
+        for sender, receiver in pair.ways():
+            way = f"{sender.name} -> {receiver.name}"
+            with step(f"{way}: ping"):
+                traffic.ping(sender, receiver)
+            with step(f"{way}: small UDP messages, one at a time"):
+                trip = traffic.round_trips(sender, receiver)
+            with step(f"{way}: TCP for {SECONDS} s"):
+                columns[way] = measure(pair, sender, receiver)
+            columns[way]["round trip, median us"] = f"{trip:.0f}"
+        print_table(columns)
+
+
+def out_of_time(*_):
+    raise DemoError(f"not at the end after {DEADLINE} s: is the machine busy? try again")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python3 -m rig.demo", description="Boot two guests on two vhost-user "
+                                     "ports of ringway and show what passes between them.")
+    parser.add_argument("--binary", default="build/ringway", help="the ringway to run (default %(default)s)")
+    binary = parser.parse_args().binary
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGALRM, out_of_time)
+    started = time.monotonic()
+    try:
+        if not os.access(binary, os.X_OK):
+            raise DemoError(f"no program at {binary}: run 'make' first")
+        print("Two virtual machines, plugged into each other by ringway:")
+        accel = set_up()
+        signal.alarm(DEADLINE)
+        show(binary, accel)
+    except KeyboardInterrupt:
+        sys.exit("\ndemo: interrupted")
+    except (DemoError, fetch.FetchError, guest.GuestError, traffic.TrafficError, SwitchError) as error:
+        sys.exit(f"\ndemo: {error}")
+    print(f"\n  all worked, {time.monotonic() - started:.0f} s in all")
+
+
+if __name__ == "__main__":
+    main()

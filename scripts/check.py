@@ -1,0 +1,104 @@
+"""Builds the variants, runs every test and the linters, and ends with `N passed, N failed, N skipped`.
+
+Unit, device and hostile tests run under the address and undefined-behaviour sanitizers, tests of concurrency under the
+thread sanitizer, and tests with real peers (QEMU guests, testpmd) on the release build. A test that was skipped
+says why and is counted as such.
+"""
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+# build directory, meson options, suites
+VARIANTS = [
+    ("build-asan", ["-Dbuildtype=debugoptimized", "-Db_sanitize=address,undefined", "-Db_lundef=false"],
+     ["unit", "device", "hostile"]),
+    ("build-tsan", ["-Dbuildtype=debugoptimized", "-Db_sanitize=thread", "-Db_lundef=false"], ["threads"]),
+    ("build", [], ["install", "guests"]),
+]
+
+POINT = re.compile(r"^(not ok|ok)\b(?:\s+\d+)?\s*-?\s*(.*)$")
+
+
+class Tally:
+    def __init__(self):
+        self.passed = self.failed = self.skipped = 0
+
+    def add(self, ok, skipped, name):
+        if skipped:
+            self.skipped += 1
+            print(f"  skipped: {name}", flush=True)
+        elif ok:
+            self.passed += 1
+        else:
+            self.failed += 1
+            print(f"  FAILED: {name}", flush=True)
+
+    def add_program(self, program):
+        """One entry of meson's test log: its TAP points, or itself where it died without a word of failure."""
+        failed_before = self.failed
+        for line in program["stdout"].splitlines():
+            point = POINT.match(line)
+            if point:
+                name = point.group(2)
+                skipped = "# SKIP" in name.upper()
+                self.add(point.group(1) == "ok", skipped, f"{program['name']}: {name}")
+        if program["result"] not in ("OK", "SKIP", "EXPECTEDFAIL") and self.failed == failed_before:
+            self.add(False, False, f"{program['name']}: {program['result']}")
+        if self.failed > failed_before:
+            print((program["stdout"] + program.get("stderr", ""))[-6000:])
+
+
+def run(command, **kwargs):
+    return subprocess.run(command, cwd=ROOT, **kwargs)
+
+
+def build(directory, options):
+    if not os.path.exists(os.path.join(ROOT, directory, "build.ninja")):
+        run(["meson", "setup", directory, *options], check=True, stdout=subprocess.DEVNULL)
+    run(["ninja", "-C", directory, "--quiet"], check=True)
+
+
+def test(directory, suites, tally):
+    log = os.path.join(ROOT, directory, "meson-logs", "testlog.json")
+    if os.path.exists(log):
+        os.unlink(log)
+    arguments = [argument for suite in suites for argument in ("--suite", suite)]
+    run(["meson", "test", "-C", directory, "--no-rebuild", *arguments], stdout=subprocess.DEVNULL)
+    with open(log, encoding="utf-8") as lines:
+        programs = [json.loads(line) for line in lines]
+    for program in programs:
+        tally.add_program(program)
+    if not programs:
+        tally.add(False, False, f"{directory}: no test of {', '.join(suites)} ran")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", help="run only this suite")
+    arguments = parser.parse_args()
+    tally = Tally()
+    started = time.monotonic()
+
+    for directory, options, suites in VARIANTS:
+        chosen = [suite for suite in suites if arguments.only in (None, suite)]
+        if not chosen:
+            continue
+        print(f"[{time.monotonic() - started:4.0f} s] {directory}: {', '.join(chosen)}", flush=True)
+        build(directory, options)
+        test(directory, chosen, tally)
+    if not arguments.only:
+        print(f"[{time.monotonic() - started:4.0f} s] lint", flush=True)
+        tally.add(run(["scripts/lint"]).returncode == 0, False, "lint")
+    print(f"[{time.monotonic() - started:4.0f} s] done")
+    print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")
+    return 1 if tally.failed or not tally.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

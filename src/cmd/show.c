@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Asks for a report and prints it: as it came (--json, a contract that programs rely on), or as
+ * tables. Of one port everything is told, of several a line each and what went wrong.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/drop.h"
+#include "cmd/cmd.h"
+#include "cmd/table.h"
+
+static const char help[] =
+	"usage: ringway show [port|queue|fdb|worker|feature] [NAME] [--json] [--control PATH]\n"
+	"\n"
+	"Shows the state of a running switch; 'ringway show' alone shows ports.\n"
+	"\n"
+	"  port     state, why a port carries nothing, counters, drops by reason\n"
+	"  queue    virtqueues: state, size, frames, kicks, calls, worker\n"
+	"  fdb      learned addresses and the ports behind which they are\n"
+	"  worker   datapath threads: CPU time, frames, sleeps\n"
+	"  feature  virtio features: which are offered, and what they mean\n"
+	"\n"
+	"NAME picks a port and tells all of it; for fdb and queue that port's, for worker a\n"
+	"number, for feature a feature.\n"
+	"\n"
+	"options:\n"
+	"  --json          print JSON\n"
+	"  --control PATH  the switch's control socket\n"
+	"\n"
+	"examples:\n"
+	"  ringway show\n"
+	"  ringway show port vm1\n"
+	"  ringway show queue --json\n";
+
+static const char *text_of(const json_t *row, const char *key)
+{
+	const char *text = json_string_value(json_object_get(row, key));
+
+	return text ? text : "";
+}
+
+static json_int_t number_of(const json_t *row, const char *key)
+{
+	return json_integer_value(json_object_get(row, key));
+}
+
+static void number_cell(struct table *t, const json_t *row, const char *key)
+{
+	table_cell(t, "%" JSON_INTEGER_FORMAT, number_of(row, key));
+}
+
+/* A number that may be null. */
+static void optional_cell(struct table *t, const json_t *row, const char *key)
+{
+	if (json_is_integer(json_object_get(row, key)))
+		number_cell(t, row, key);
+	else
+		table_cell(t, "-");
+}
+
+static json_int_t sum_dropped(const json_t *row)
+{
+	static const char *const sides[] = { "ingress", "egress" };
+	json_int_t sum = 0;
+	const char *reason;
+	json_t *n;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(sides); i++) {
+		json_t *dropped = json_object_get(json_object_get(row, sides[i]), "dropped");
+
+		json_object_foreach (dropped, reason, n)
+			sum += json_integer_value(n);
+	}
+	return sum;
+}
+
+static const char *drop_text_of(const char *reason)
+{
+	for (unsigned i = 0; i < DROP_COUNT; i++) {
+		if (!strcmp(drop_name(i), reason))
+			return drop_text(i);
+	}
+	return "";
+}
+
+static void print_dropped(const json_t *port, const char *side)
+{
+	json_t *dropped = json_object_get(json_object_get(port, side), "dropped"), *n;
+	const char *reason;
+
+	json_object_foreach (dropped, reason, n)
+		printf("  dropped at %s: %" JSON_INTEGER_FORMAT " %s (%s)\n", side,
+		       json_integer_value(n), reason, drop_text_of(reason));
+}
+
+static void print_traffic(const json_t *port, const char *side)
+{
+	const json_t *counters = json_object_get(port, side);
+
+	printf("  %-8s %" JSON_INTEGER_FORMAT " frames, %" JSON_INTEGER_FORMAT " bytes\n", side,
+	       number_of(counters, "frames"), number_of(counters, "bytes"));
+}
+
+static void print_faults(const json_t *port)
+{
+	if (*text_of(port, "last_error"))
+		printf("  last error: %s\n", text_of(port, "last_error"));
+	print_dropped(port, "ingress");
+	print_dropped(port, "egress");
+}
+
+static void show_one_port(const json_t *port)
+{
+	const json_t *features = json_object_get(port, "features");
+	const char *reason = text_of(port, "reason");
+
+	printf("%s: %s, %s%s%s\n", text_of(port, "name"), text_of(port, "kind"),
+	       text_of(port, "state"), *reason ? ": " : "", reason);
+	printf("  queue pairs up: %" JSON_INTEGER_FORMAT "\n", number_of(port, "queue_pairs"));
+	if (number_of(port, "mtu"))
+		printf("  mtu: %" JSON_INTEGER_FORMAT "\n", number_of(port, "mtu"));
+	else
+		printf("  mtu: no limit\n");
+	printf("  features:");
+	for (size_t i = 0; i < json_array_size(features); i++)
+		printf(" %s", json_string_value(json_array_get(features, i)));
+	printf("%s\n", json_array_size(features) ? "" : " none agreed");
+	print_traffic(port, "ingress");
+	print_traffic(port, "egress");
+	print_faults(port);
+}
+
+static void show_ports(const json_t *rows)
+{
+	struct table t;
+
+	table_begin(&t,
+		    "PORT|KIND|STATE|>PAIRS|>MTU|>INGRESS|>EGRESS|>DROPPED|WHY IT CARRIES NOTHING");
+	for (size_t i = 0; i < json_array_size(rows); i++) {
+		const json_t *row = json_array_get(rows, i);
+
+		table_cell(&t, "%s", text_of(row, "name"));
+		table_cell(&t, "%s", text_of(row, "kind"));
+		table_cell(&t, "%s", text_of(row, "state"));
+		number_cell(&t, row, "queue_pairs");
+		if (number_of(row, "mtu"))
+			number_cell(&t, row, "mtu");
+		else
+			table_cell(&t, "-");
+		number_cell(&t, json_object_get(row, "ingress"), "frames");
+		number_cell(&t, json_object_get(row, "egress"), "frames");
+		table_cell(&t, "%" JSON_INTEGER_FORMAT, sum_dropped(row));
+		table_cell(&t, "%s", text_of(row, "reason"));
+	}
+	table_end(&t, stdout);
+	for (size_t i = 0; i < json_array_size(rows); i++) {
+		const json_t *row = json_array_get(rows, i);
+
+		if (*text_of(row, "last_error") || sum_dropped(row))
+			printf("\n%s:\n", text_of(row, "name"));
+		print_faults(row);
+	}
+}
+
+static void show_queues(const json_t *rows)
+{
+	struct table t;
+
+	table_begin(&t, "PORT|>QUEUE|DIR|STATE|>SIZE|>FRAMES|>BYTES|>KICKS|>CALLS|>WORKER");
+	for (size_t i = 0; i < json_array_size(rows); i++) {
+		const json_t *row = json_array_get(rows, i);
+
+		table_cell(&t, "%s", text_of(row, "port"));
+		number_cell(&t, row, "queue");
+		table_cell(&t, "%s", text_of(row, "direction"));
+		table_cell(&t, "%s", text_of(row, "state"));
+		number_cell(&t, row, "size");
+		number_cell(&t, row, "frames");
+		number_cell(&t, row, "bytes");
+		number_cell(&t, row, "kicks");
+		number_cell(&t, row, "calls");
+		optional_cell(&t, row, "worker");
+	}
+	table_end(&t, stdout);
+}
+
+static void show_fdb(const json_t *rows)
+{
+	struct table t;
+
+	table_begin(&t, "ADDRESS|PORT|>AGE/S");
+	for (size_t i = 0; i < json_array_size(rows); i++) {
+		const json_t *row = json_array_get(rows, i);
+
+		table_cell(&t, "%s", text_of(row, "mac"));
+		table_cell(&t, "%s", text_of(row, "port"));
+		number_cell(&t, row, "age");
+	}
+	table_end(&t, stdout);
+}
+
+static void show_workers(const json_t *rows)
+{
+	struct table t;
+
+	table_begin(&t, ">WORKER|>CPU|>CPU TIME/S|>FRAMES|>BURSTS|>SLEEPS|>QUEUES|>ARMED");
+	for (size_t i = 0; i < json_array_size(rows); i++) {
+		const json_t *row = json_array_get(rows, i);
+
+		number_cell(&t, row, "worker");
+		optional_cell(&t, row, "cpu");
+		table_cell(&t, "%.3f", (double)number_of(row, "cpu_ns") / 1e9);
+		number_cell(&t, row, "frames");
+		number_cell(&t, row, "bursts");
+		number_cell(&t, row, "sleeps");
+		number_cell(&t, row, "queues");
+		number_cell(&t, row, "armed");
+	}
+	table_end(&t, stdout);
+}
+
+static void show_features(const json_t *rows)
+{
+	struct table t;
+
+	table_begin(&t, ">BIT|FEATURE|OFFERED|MEANING");
+	for (size_t i = 0; i < json_array_size(rows); i++) {
+		const json_t *row = json_array_get(rows, i);
+
+		number_cell(&t, row, "bit");
+		table_cell(&t, "%s", text_of(row, "name"));
+		table_cell(&t, "%s", json_is_true(json_object_get(row, "offered")) ? "yes" : "no");
+		table_cell(&t, "%s", text_of(row, "text"));
+	}
+	table_end(&t, stdout);
+}
+
+static const struct view {
+	const char *name, *method, *key;
+	void (*print)(const json_t *rows);
+} views[] = {
+	{ "port", "show.port", "ports", show_ports },
+	{ "queue", "show.queue", "queues", show_queues },
+	{ "fdb", "show.fdb", "fdb", show_fdb },
+	{ "worker", "show.worker", "workers", show_workers },
+	{ "feature", "show.feature", "features", show_features },
+};
+
+static const struct view *find_view(const char *name)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(views); i++) {
+		if (!strcmp(views[i].name, name))
+			return &views[i];
+	}
+	return NULL;
+}
+
+static int show(const struct view *view, const char *name, const char *control, bool json)
+{
+	json_t *params = name ? json_pack("{s:s}", "name", name) : NULL, *result, *rows;
+	int status;
+
+	if (name && !params)
+		return cmd_usage("show", "the name is not UTF-8");
+	status = cmd_call(control, view->method, params, &result);
+	if (status != CMD_DONE)
+		return status;
+	rows = json_object_get(result, view->key);
+	if (json) {
+		json_dumpf(result, stdout, JSON_COMPACT);
+		putchar('\n');
+	} else if (name && view->print == show_ports) {
+		show_one_port(json_array_get(rows, 0));
+	} else {
+		view->print(rows);
+	}
+	json_decref(result);
+	return status;
+}
+
+int cmd_show(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "control", required_argument, NULL, 'c' },
+		{ "json", no_argument, NULL, 'j' },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
+	const struct view *view;
+	const char *control = NULL;
+	bool json = false;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+		switch (c) {
+		case 'c':
+			control = optarg;
+			break;
+		case 'j':
+			json = true;
+			break;
+		case 'h':
+			fputs(help, stdout);
+			return CMD_DONE;
+		default:
+			return cmd_bad_option("show", argv);
+		}
+	}
+	view = find_view(optind < argc ? argv[optind] : "port");
+	if (!view)
+		return cmd_usage("show", "there is no '%s' to show", argv[optind]);
+	if (argc - optind > 2)
+		return cmd_usage("show", "'%s' is too much", argv[optind + 2]);
+	return show(view, argc - optind == 2 ? argv[optind + 1] : NULL, control, json);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/script.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define LOOK_US 100
+
+int script_chain(struct driver_ring *r, const struct script_desc *descs, unsigned n,
+		 uint32_t capacity, void *token, uint16_t *ret_at)
+{
+	uint16_t at[DRIVER_PIECES_MAX];
+
+	if (!n || n > DRIVER_PIECES_MAX)
+		return -EINVAL;
+	if (ring_room(r) < n)
+		return -ENOSPC;
+	for (unsigned i = 0; i < n; i++)
+		at[i] = ring_pop_free(r);
+	for (unsigned i = 0; i < n; i++) {
+		uint16_t after = i + 1 < n ? at[i + 1] : 0;
+
+		ring_write_desc(&r->desc[at[i]], descs[i].addr, descs[i].len, descs[i].flags,
+				descs[i].next == SCRIPT_NEXT ? after : descs[i].next);
+		r->slot[at[i]].next = after;
+		if (ret_at)
+			ret_at[i] = at[i];
+	}
+	r->slot[at[0]].token = token;
+	r->slot[at[0]].capacity = capacity;
+	r->slot[at[0]].count = (uint16_t)n;
+	script_avail(r, at[0]);
+	return at[0];
+}
+
+void script_table(struct vring_desc *table, const struct script_desc *descs, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		uint16_t after = (uint16_t)(i + 1 < n ? i + 1 : 0);
+
+		ring_write_desc(&table[i], descs[i].addr, descs[i].len, descs[i].flags,
+				descs[i].next == SCRIPT_NEXT ? after : descs[i].next);
+	}
+}
+
+void script_avail(struct driver_ring *r, uint16_t head)
+{
+	r->avail->ring[r->avail_next++ & r->mask] = head;
+}
+
+void script_avail_index(struct driver_ring *r, uint16_t index)
+{
+	store_release(&r->avail->idx, index); /* partner: the device's acquire */
+	ring_kick(r);
+}
+
+bool script_wait_used(const struct driver_ring *r, unsigned n, int timeout_ms)
+{
+	uint64_t end = clock_ns() + (uint64_t)timeout_ms * 1000000;
+
+	while (ring_pending(r) < n) {
+		if (clock_ns() > end)
+			return false;
+		usleep(LOOK_US);
+	}
+	return true;
+}
+
+int script_call(int sock, uint32_t request, uint32_t flags, const void *payload, uint32_t size,
+		const int *fds, unsigned nfds, struct channel_message *ret, int timeout_ms)
+{
+	int rc = channel_send(sock, request, flags, payload, size, fds, nfds);
+
+	return rc ? rc : channel_receive(sock, ret, timeout_ms);
+}

@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Listening, connecting and inherited sockets, on the control thread.
+ *
+ * An endpoint gives away one connected socket and then rests until endpoint_resume(): the listening
+ * socket is not watched meanwhile, so that others wait in its backlog. A try to connect is one
+ * connect() that cannot wait (a Unix socket connects at once or fails) and a timer for the next.
+ *
+ * The file of a listening socket gets its mode and group before listen(): until then nobody can
+ * connect, so there is no moment at which it is too open. bind() takes the mode from the socket's
+ * own inode, less the umask. The umask belongs to the whole process and is cleared for the length
+ * of the bind(): only the control thread makes files, and it is here.
+ */
+#include "vhost/socket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+
+#define BACKLOG	     16
+#define RETRY_MIN_MS 100u
+#define RETRY_MAX_MS 1000u
+#define LONG_ENOUGH_NS \
+	2000000000ull /* a session that lasted so long did not end in its handshake */
+#define PATH_LONGEST (sizeof(((struct sockaddr_un *)0)->sun_path) - 1)
+
+struct endpoint {
+	const struct endpoint_hooks *hooks;
+	void *ctx;
+	uv_timer_t timer;
+	uv_poll_t poll; /* of the listening socket */
+	bool polls;	/* `poll` was initialised */
+	unsigned open;	/* handles that libuv has not let go of */
+	bool closing;
+
+	enum { LISTEN, CONNECT, INHERIT } kind;
+	char *path;
+	int fd; /* listening, or inherited and not yet given away; else -1 */
+	dev_t dev;
+	ino_t ino; /* of the socket file that is ours */
+	unsigned delay_ms;
+	uint64_t given_at; /* clock_ns() when the last connection was given away */
+	char waiting[256]; /* said last */
+};
+
+static int address(const char *path, struct sockaddr_un *ret)
+{
+	if (strlen(path) > PATH_LONGEST)
+		return -ENAMETOOLONG;
+	*ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	memcpy(ret->sun_path, path, strlen(path));
+	return 0;
+}
+
+static int check_path(const char *path, struct error *err)
+{
+	if (!*path)
+		return error_set(err, EINVAL, "the socket's path is empty");
+	if (strlen(path) > PATH_LONGEST)
+		return error_set(
+			err, ENAMETOOLONG,
+			"the socket's path has %zu bytes, a Unix socket's may have %zu: use "
+			"a shorter or a relative one",
+			strlen(path), PATH_LONGEST);
+	return 0;
+}
+
+static int new_socket(void)
+{
+	return socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+/* A connected socket, or a negative errno. */
+static int connect_to(const char *path)
+{
+	struct sockaddr_un addr;
+	int fd, r = address(path, &addr);
+
+	if (r)
+		return r;
+	fd = new_socket();
+	if (fd < 0)
+		return -errno;
+	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr))) {
+		r = -errno;
+		close(fd);
+		return r;
+	}
+	return fd;
+}
+
+bool endpoint_answers(const char *path)
+{
+	int fd = connect_to(path);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0 || fd == -EAGAIN; /* its backlog is full: it has one */
+}
+
+static void say_waiting(struct endpoint *e, const char *text)
+{
+	if (!strcmp(e->waiting, text))
+		return;
+	snprintf(e->waiting, sizeof(e->waiting), "%s", text);
+	if (e->hooks->waiting)
+		e->hooks->waiting(e->ctx, e->waiting);
+}
+
+static void give_away(struct endpoint *e, int fd)
+{
+	e->waiting[0] = '\0';
+	e->given_at = clock_ns();
+	e->hooks->connected(e->ctx, fd);
+}
+
+/* Listening */
+
+static void on_incoming(uv_poll_t *poll, int status, int events);
+static void on_timer(uv_timer_t *timer);
+
+static void listen_watch(struct endpoint *e)
+{
+	struct error text;
+
+	uv_poll_start(&e->poll, UV_READABLE, on_incoming);
+	error_set(&text, 0, "waiting for a front-end to connect to %s", e->path);
+	say_waiting(e, text.text);
+}
+
+static void on_incoming(uv_poll_t *poll, int status, int events)
+{
+	struct endpoint *e = poll->data;
+	int fd = accept4(e->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	struct error text;
+
+	if (fd >= 0) {
+		uv_poll_stop(&e->poll);
+		give_away(e, fd);
+		return;
+	}
+	if (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR)
+		return;
+	/* It stays readable: without a pause this would be asked for ever. */
+	error_set(&text, 0, "cannot accept a connection to %s: %s", e->path, strerror(errno));
+	uv_poll_stop(&e->poll);
+	uv_timer_start(&e->timer, on_timer, RETRY_MAX_MS, 0);
+	say_waiting(e, text.text);
+}
+
+/* Removes what a crash has left behind, and nothing else. */
+static int remove_stale(const char *path, struct error *err)
+{
+	struct stat st;
+	int fd;
+
+	if (lstat(path, &st)) {
+		if (errno == ENOENT)
+			return 0;
+		return error_set(err, errno, "cannot make a socket at %s: %s", path,
+				 strerror(errno));
+	}
+	if (!S_ISSOCK(st.st_mode))
+		return error_set(err, EEXIST,
+				 "%s exists and is no socket; remove it or choose another path",
+				 path);
+	fd = connect_to(path);
+	if (fd >= 0)
+		close(fd);
+	if (fd >= 0 || fd == -EAGAIN)
+		return error_set(err, EADDRINUSE, "somebody listens at %s already", path);
+	if (fd != -ECONNREFUSED)
+		return error_set(err, -fd, "cannot tell whether somebody listens at %s: %s", path,
+				 strerror(-fd));
+	if (unlink(path) && errno != ENOENT)
+		return error_set(err, errno, "cannot remove the stale socket %s: %s", path,
+				 strerror(errno));
+	return 0;
+}
+
+/* Notes which file is ours, and gives it its group. */
+static int own_file(struct endpoint *e, gid_t group, struct error *err)
+{
+	struct stat st;
+	int r = 0, file = open(e->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+
+	/* Held by this descriptor, it cannot be exchanged for another before fchownat(). */
+	if (file < 0 || fstat(file, &st))
+		r = error_set(err, errno, "cannot look at the new socket %s: %s", e->path,
+			      strerror(errno));
+	else if (!S_ISSOCK(st.st_mode))
+		r = error_set(err, EEXIST, "%s was exchanged while it was made", e->path);
+	if (!r) {
+		e->dev = st.st_dev;
+		e->ino = st.st_ino;
+	}
+	if (!r && group != (gid_t)-1 && fchownat(file, "", (uid_t)-1, group, AT_EMPTY_PATH))
+		r = error_set(err, errno,
+			      "cannot give %s to group %u: %s; ringway's user must be a member of "
+			      "that group",
+			      e->path, group, strerror(errno));
+	if (file >= 0)
+		close(file);
+	return r;
+}
+
+static void remove_own(struct endpoint *e)
+{
+	struct stat st;
+
+	if (e->ino && !lstat(e->path, &st) && st.st_dev == e->dev && st.st_ino == e->ino)
+		unlink(e->path);
+}
+
+static int listen_open(struct endpoint *e, const struct endpoint_config *config, struct error *err)
+{
+	struct sockaddr_un addr;
+	mode_t umask_before;
+	int r;
+
+	r = remove_stale(e->path, err);
+	if (r)
+		return r;
+	address(e->path, &addr);
+	e->fd = new_socket();
+	if (e->fd < 0)
+		return error_set(err, errno, "cannot make a socket: %s", strerror(errno));
+	umask_before = umask(0);
+	r = fchmod(e->fd, config->mode & 0777);
+	if (!r)
+		r = bind(e->fd, (struct sockaddr *)&addr, sizeof(addr));
+	umask(umask_before);
+	if (r)
+		return error_set(err, errno, "cannot make a socket at %s: %s", e->path,
+				 strerror(errno));
+	r = own_file(e, config->group, err);
+	if (r)
+		return r;
+	if (listen(e->fd, BACKLOG))
+		return error_set(err, errno, "cannot listen at %s: %s", e->path, strerror(errno));
+	return 0;
+}
+
+/* Connecting */
+
+static const char *remedy(int code)
+{
+	switch (code) {
+	case ENOENT:
+		return "it appears when the VMM is started with that socket as a server";
+	case ECONNREFUSED:
+		return "a VMM that is gone left it behind, or does not listen yet";
+	case EACCES:
+	case EPERM:
+		return "let ringway's user search its directory and write to it";
+	case EAGAIN:
+		return "others wait for the same VMM";
+	case EPROTOTYPE:
+		return "it is not a stream socket";
+	default:
+		return "look at the path";
+	}
+}
+
+static void try_connect(struct endpoint *e)
+{
+	int fd = connect_to(e->path);
+	struct error text;
+
+	if (fd >= 0) {
+		give_away(e, fd);
+		return;
+	}
+	error_set(&text, 0, "waiting for %s: %s (%s)", e->path, strerror(-fd), remedy(-fd));
+	uv_timer_start(&e->timer, on_timer, e->delay_ms, 0);
+	e->delay_ms = MIN(e->delay_ms * 2, RETRY_MAX_MS);
+	say_waiting(e, text.text);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+	struct endpoint *e = timer->data;
+	int fd = e->fd;
+
+	switch (e->kind) {
+	case LISTEN:
+		listen_watch(e);
+		break;
+	case CONNECT:
+		try_connect(e);
+		break;
+	case INHERIT:
+		e->fd = -1;
+		give_away(e, fd);
+		break;
+	}
+}
+
+/* Inherited */
+
+static int check_inherited(int fd, struct error *err)
+{
+	struct sockaddr_un peer;
+	int domain = -1, type = -1, flags;
+	socklen_t len = sizeof(int);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) || domain != AF_UNIX ||
+	    getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) || type != SOCK_STREAM)
+		return error_set(err, ENOTSOCK, "descriptor %d is not a Unix stream socket", fd);
+	len = sizeof(peer);
+	if (getpeername(fd, (struct sockaddr *)&peer, &len))
+		return error_set(err, errno, "descriptor %d is not a connected socket", fd);
+	flags = fcntl(fd, F_GETFL);
+	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) || fcntl(fd, F_SETFD, FD_CLOEXEC))
+		return error_set(err, errno, "descriptor %d: %s", fd, strerror(errno));
+	return 0;
+}
+
+/* Life */
+
+static void on_closed(uv_handle_t *handle)
+{
+	struct endpoint *e = handle->data;
+
+	if (--e->open)
+		return;
+	free(e->path);
+	free(e);
+}
+
+static int prepare(struct endpoint *e, const struct endpoint_config *config, struct error *err)
+{
+	int r = e->path ? check_path(e->path, err) : 0;
+
+	if (r)
+		return r;
+	switch (e->kind) {
+	case LISTEN:
+		return listen_open(e, config, err);
+	case CONNECT:
+		return 0;
+	case INHERIT:
+		r = check_inherited(config->fd, err);
+		if (!r)
+			e->fd = config->fd;
+		return r;
+	}
+	return 0;
+}
+
+static void discard(struct endpoint *e)
+{
+	if (e->kind == LISTEN && e->fd >= 0) {
+		close(e->fd);
+		remove_own(e);
+	}
+	free(e->path);
+	free(e);
+}
+
+int endpoint_open(uv_loop_t *loop, const struct endpoint_config *config,
+		  const struct endpoint_hooks *hooks, void *ctx, struct endpoint **ret,
+		  struct error *err)
+{
+	const char *path = config->listen ? config->listen : config->connect;
+	struct endpoint *e = calloc(1, sizeof(*e));
+	int r;
+
+	if (e && path)
+		e->path = strdup(path);
+	if (!e || (path && !e->path)) {
+		free(e);
+		return error_set(err, ENOMEM, "no memory");
+	}
+	e->kind = config->listen ? LISTEN : config->connect ? CONNECT : INHERIT;
+	e->fd = -1;
+	e->hooks = hooks;
+	e->ctx = ctx;
+	e->delay_ms = RETRY_MIN_MS;
+	r = prepare(e, config, err);
+	if (!r && e->kind == LISTEN) {
+		r = uv_poll_init(loop, &e->poll, e->fd);
+		if (r)
+			error_set(err, -r, "cannot watch %s: %s", e->path, uv_strerror(r));
+	}
+	if (r) {
+		discard(e);
+		return r;
+	}
+	if (e->kind == LISTEN) {
+		e->poll.data = e;
+		e->polls = true;
+		e->open++;
+	}
+	uv_timer_init(loop, &e->timer);
+	e->timer.data = e;
+	e->open++;
+	/* Hooks are called from the loop, never from here: the caller has no endpoint yet. */
+	uv_timer_start(&e->timer, on_timer, 0, 0);
+	*ret = e;
+	return 0;
+}
+
+void endpoint_resume(struct endpoint *e)
+{
+	struct error text;
+
+	if (e->closing)
+		return;
+	switch (e->kind) {
+	case LISTEN:
+		listen_watch(e);
+		break;
+	case CONNECT:
+		/* Never at once: a front-end that ends each session would keep us busy. */
+		if (clock_ns() - e->given_at > LONG_ENOUGH_NS)
+			e->delay_ms = RETRY_MIN_MS;
+		uv_timer_start(&e->timer, on_timer, e->delay_ms, 0);
+		e->delay_ms = MIN(e->delay_ms * 2, RETRY_MAX_MS);
+		error_set(&text, 0, "the session ended; connecting to %s again", e->path);
+		say_waiting(e, text.text);
+		break;
+	case INHERIT:
+		say_waiting(e, "the inherited connection has ended; no other will come");
+		break;
+	}
+}
+
+void endpoint_close(struct endpoint *e)
+{
+	if (e->closing)
+		return;
+	e->closing = true;
+	if (e->polls)
+		uv_close((uv_handle_t *)&e->poll, on_closed);
+	uv_close((uv_handle_t *)&e->timer, on_closed);
+	if (e->kind == LISTEN)
+		remove_own(e);
+	if (e->fd >= 0)
+		close(e->fd);
+	e->fd = -1;
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The polling policy, from tables: a load in, the window out. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "policy/poll.h"
+
+#define PER_US 2100u /* as a time stamp counter's */
+
+/* For how many microseconds after the last arrival the queue is polled. */
+static unsigned window_us(const struct poll_state *state)
+{
+	unsigned us = 0;
+
+	while (!poll_give_up(state, state->last + (uint64_t)us * PER_US, PER_US))
+		us++;
+	return us;
+}
+
+static struct poll_state load(uint64_t gap_cycles, unsigned arrivals)
+{
+	struct poll_state state = { 0 };
+	uint64_t now = 1000000;
+
+	for (unsigned i = 0; i < arrivals; i++, now += gap_cycles)
+		poll_found(&state, now, PER_US);
+	return state;
+}
+
+static void the_window_follows_the_arrival_rate(void **state)
+{
+	static const struct {
+		unsigned gap_ns, window;
+	} rows[] = {
+		{ 100, POLL_MIN_US },
+		{ 1000, POLL_MIN_US },
+		{ 5000, POLL_MIN_US },
+		{ 8000, 32 },
+		{ 10000, 40 },
+		{ 12500, POLL_MAX_US },
+		{ 30000, POLL_MAX_US },
+		{ 49000, POLL_MAX_US },
+		{ 51000, POLL_RECHECK_US },
+		{ 100000, POLL_RECHECK_US },
+		{ 1000000, POLL_RECHECK_US },
+		{ 1000000000, POLL_RECHECK_US },
+	};
+
+	for (unsigned i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct poll_state s = load((uint64_t)rows[i].gap_ns * PER_US / 1000, 200);
+
+		assert_in_range(window_us(&s), rows[i].window, rows[i].window + 1);
+	}
+}
+
+static void a_queue_that_never_had_work_is_armed_at_once(void **state)
+{
+	struct poll_state s = { 0 };
+
+	assert_true(poll_give_up(&s, 5, PER_US));
+	assert_true(poll_give_up(&s, UINT64_MAX, PER_US));
+}
+
+static void one_arrival_tells_no_rate(void **state)
+{
+	struct poll_state s = load(0, 1);
+
+	assert_int_equal(window_us(&s), POLL_RECHECK_US);
+	s = load(1 * PER_US, 2);
+	assert_int_equal(window_us(&s), POLL_MIN_US);
+}
+
+static void a_long_silence_is_made_up_for(void **state)
+{
+	struct poll_state s = load(1 * PER_US, 100);
+	uint64_t now = s.last;
+	unsigned arrivals = 0;
+
+	now += (uint64_t)3600 * 1000000 * PER_US;
+	poll_found(&s, now, PER_US);
+	assert_int_equal(window_us(&s), POLL_RECHECK_US);
+	while (window_us(&s) < POLL_MIN_US) {
+		now += 1 * PER_US;
+		poll_found(&s, now, PER_US);
+		arrivals++;
+	}
+	assert_in_range(arrivals, 1, 22);
+
+	/* The same from the worst that the mean can be. */
+	s = load((uint64_t)1000000 * PER_US, 1000);
+	now = s.last;
+	for (arrivals = 0; window_us(&s) < POLL_MIN_US; arrivals++) {
+		now += 1 * PER_US;
+		poll_found(&s, now, PER_US);
+	}
+	assert_in_range(arrivals, 1, 30);
+}
+
+static void a_hiccup_of_a_busy_queue_does_not_arm_it(void **state)
+{
+	struct poll_state s = load(PER_US / 5, 1000);
+
+	assert_false(poll_give_up(&s, s.last + 15u * PER_US, PER_US));
+}
+
+static void a_clock_that_steps_back_is_no_age(void **state)
+{
+	struct poll_state s = load(1 * PER_US, 100);
+	uint64_t gap = s.gap;
+
+	assert_false(poll_give_up(&s, s.last - 100, PER_US));
+	poll_found(&s, s.last - 100, PER_US);
+	assert_true(s.gap > 0 && s.gap <= gap);
+}
+
+static void rare_arrivals_cost_little_and_dense_ones_find_the_queue_polled(void **state)
+{
+	static const struct {
+		unsigned gap_us, polled_min, polled_max; /* percent of the time */
+	} rows[] = { { 5, 100, 100 }, { 10, 100, 100 }, { 100, 0, 3 }, { 1000, 0, 1 } };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct poll_state s = load((uint64_t)rows[i].gap_us * PER_US, 100);
+		unsigned window = window_us(&s), polled;
+
+		polled = MIN(window, rows[i].gap_us) * 100 / rows[i].gap_us;
+		assert_in_range(polled, rows[i].polled_min, rows[i].polled_max);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_window_follows_the_arrival_rate),
+		cmocka_unit_test(a_queue_that_never_had_work_is_armed_at_once),
+		cmocka_unit_test(one_arrival_tells_no_rate),
+		cmocka_unit_test(a_long_silence_is_made_up_for),
+		cmocka_unit_test(a_hiccup_of_a_busy_queue_does_not_arm_it),
+		cmocka_unit_test(a_clock_that_steps_back_is_no_age),
+		cmocka_unit_test(rare_arrivals_cost_little_and_dense_ones_find_the_queue_polled),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Steering: a flow goes to the pair it was sent on, another by its hash. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "policy/steer.h"
+
+/* Hashes as they come: spread over all 32 bits. */
+static uint32_t flow(uint32_t i)
+{
+	return i * 2654435761u;
+}
+
+static void a_flow_goes_to_the_pair_it_was_sent_on(void **state)
+{
+	struct steer_table table = { { 0 } };
+
+	for (unsigned pair = 0; pair < 128; pair++) {
+		steer_note(&table, flow(1), pair);
+		assert_int_equal(steer_pick(&table, flow(1), 128), pair);
+	}
+}
+
+static void an_unknown_flow_goes_by_its_hash_to_every_pair_alike(void **state)
+{
+	static const unsigned pairs[] = { 1, 2, 3, 8, 128 };
+	struct steer_table table = { { 0 } };
+
+	for (unsigned k = 0; k < ARRAY_SIZE(pairs); k++) {
+		unsigned hits[128] = { 0 }, share = 100000 / pairs[k];
+
+		for (uint32_t i = 0; i < 100000; i++) {
+			unsigned pair = steer_pick(&table, flow(i), pairs[k]);
+
+			assert_true(pair < pairs[k]);
+			hits[pair]++;
+		}
+		for (unsigned i = 0; i < pairs[k]; i++)
+			assert_in_range(hits[i], share * 8 / 10, share * 12 / 10);
+	}
+}
+
+static void a_pair_that_is_no_more_is_not_picked(void **state)
+{
+	struct steer_table table = { { 0 } };
+
+	for (uint32_t i = 0; i < 1000; i++) {
+		steer_note(&table, flow(i), 7);
+		assert_true(steer_pick(&table, flow(i), 7) < 7);
+		assert_int_equal(steer_pick(&table, flow(i), 8), 7);
+		assert_int_equal(steer_pick(&table, flow(i), 1), 0);
+	}
+}
+
+static void a_pair_too_high_for_an_entry_is_not_noted(void **state)
+{
+	struct steer_table table = { { 0 } };
+
+	steer_note(&table, 5, 254);
+	assert_int_equal(steer_pick(&table, 5, 256), 254);
+	steer_note(&table, 5, 255);
+	steer_note(&table, 5, 1000);
+	assert_int_equal(steer_pick(&table, 5, 2000), 254);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_flow_goes_to_the_pair_it_was_sent_on),
+		cmocka_unit_test(an_unknown_flow_goes_by_its_hash_to_every_pair_alike),
+		cmocka_unit_test(a_pair_that_is_no_more_is_not_picked),
+		cmocka_unit_test(a_pair_too_high_for_an_entry_is_not_noted),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
