@@ -230,7 +230,7 @@ static int parse_option(struct vhost_user_port *p, const struct port_option *o, 
 	if (!strcmp(o->key, "mtu")) {
 		r = parse_number(o->key, o->value, 10, MTU_MIN, MTU_MAX, &v, err);
 		if (!r)
-			p->dev.mtu = (uint16_t)v;
+			device_set_mtu(&p->dev, (uint16_t)v);
 		return r;
 	}
 	return error_set(err, EINVAL,
@@ -335,11 +335,7 @@ static int vhost_user_set(struct port *port, const struct port_option *options, 
 		if (r)
 			return r;
 	}
-	p->dev.mtu = (uint16_t)mtu;
-	for (unsigned i = 0; i < p->dev.rings; i++) {
-		if (p->dev.ring[i])
-			virtq_set_mtu(&p->dev.ring[i]->vq, p->dev.mtu);
-	}
+	device_set_mtu(&p->dev, (uint16_t)mtu);
 	return 0;
 }
 

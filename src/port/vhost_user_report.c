@@ -15,7 +15,7 @@ static void report_state(struct vhost_user_port *p, struct port_report *ret)
 	if (!p->session) {
 		ret->state = "waiting";
 		snprintf(ret->reason, sizeof(ret->reason), "%s", p->waiting);
-	} else if (!dev->mem && !dev->features) {
+	} else if (!dev->agreed) {
 		ret->state = "connected";
 		snprintf(ret->reason, sizeof(ret->reason),
 			 "the guest's driver has not agreed to features yet");
@@ -43,7 +43,7 @@ void vhost_user_report(struct port *port, struct port_report *ret)
 	memset(ret, 0, sizeof(*ret));
 	ret->queue_pairs = device_pairs_up(&p->dev);
 	ret->features = p->dev.features;
-	ret->mtu = p->dev.mtu;
+	ret->mtu = device_mtu(&p->dev);
 	report_state(p, ret);
 	snprintf(ret->last_error, sizeof(ret->last_error), "%s", p->last_error);
 	for (unsigned i = 0; i < p->dev.rings; i++) {
