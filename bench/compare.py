@@ -28,8 +28,9 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from rig.switch import Switch, SwitchError
-from rig.testpmd import BURST, Guests, TestpmdError, VhostSwitch
+from rig import RigError
+from rig.switch import Switch
+from rig.testpmd import BURST, Guests, VhostSwitch
 
 Usage = collections.namedtuple("Usage", "cycles frames bursts")
 
@@ -85,7 +86,7 @@ def ringway_load(args, sockets, size, seconds):
                "--cpu", str(args.generator_cpu), *(["--data"] if args.data else [])]
     done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 30)
     if done.returncode:
-        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip() or done.returncode}")
+        raise RigError(f"{' '.join(command)}: {done.stderr.strip() or done.returncode}")
     return json.loads(done.stdout)
 
 
@@ -112,7 +113,7 @@ def measure(args, side, size, seconds):
     load = GENERATORS[args.generator](args, side.sockets, size, seconds)
     usage = side.end()
     if not usage.frames:
-        raise RuntimeError(f"no frame passed {side.sockets[0]}")
+        raise RigError(f"no frame passed {side.sockets[0]}")
     return {
         "size": size,
         "class": load["line_class"],
@@ -247,7 +248,7 @@ def main():
     try:
         with tempfile.TemporaryDirectory(prefix="ringway-bench-") as folder:
             passes = compare(args, Path(folder))
-    except (SwitchError, TestpmdError, RuntimeError, OSError) as error:
+    except (RigError, OSError) as error:
         return f"compare: {error}"
     rows = summarise(passes)
     print_table(rows)

@@ -2,21 +2,17 @@
 import argparse
 import os
 import signal
+import subprocess
 import sys
 import time
 from contextlib import contextmanager
 
-from rig import fetch, guest, image, traffic
+from rig import RigError, fetch, guest, traffic
 from rig.pair import Pair
-from rig.switch import SwitchError
 
 SECONDS = 20  # of TCP in each direction
 DEADLINE = 180  # seconds after set-up, whatever happens
 GIB = 1 << 30
-
-
-class DemoError(Exception):
-    pass
 
 
 @contextmanager
@@ -67,13 +63,9 @@ def print_table(columns):
 
 
 def set_up():
-    with step("fetching QEMU and a guest kernel, if not in the cache"):
-        peers = fetch.peers()
-    with step("building the guests' image, if not in the cache"):
-        image.image(peers)
+    peers = fetch.peers()
     with step("trying whether KVM works here"):
-        accel = guest.accelerator(peers)
-    return accel
+        return guest.accelerator(peers)
 
 
 def show(binary, accel):
@@ -94,7 +86,7 @@ def show(binary, accel):
 
 
 def out_of_time(*_):
-    raise DemoError(f"not at the end after {DEADLINE} s: is the machine busy? try again")
+    raise RigError(f"not at the end after {DEADLINE} s: is the machine busy? try again")
 
 
 def main():
@@ -107,14 +99,14 @@ def main():
     started = time.monotonic()
     try:
         if not os.access(binary, os.X_OK):
-            raise DemoError(f"no program at {binary}: run 'make' first")
+            raise RigError(f"no program at {binary}: run 'make' first")
         print("Two virtual machines, plugged into each other by ringway:")
         accel = set_up()
         signal.alarm(DEADLINE)
         show(binary, accel)
     except KeyboardInterrupt:
         sys.exit("\ndemo: interrupted")
-    except (DemoError, fetch.FetchError, guest.GuestError, traffic.TrafficError, SwitchError) as error:
+    except (RigError, OSError, subprocess.SubprocessError) as error:
         sys.exit(f"\ndemo: {error}")
     print(f"\n  all worked, {time.monotonic() - started:.0f} s in all")
 

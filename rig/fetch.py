@@ -16,6 +16,8 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+from rig import RigError
+
 QEMU = "qemu-system-x86_64"
 QEMU_OLDEST = (9, 2)  # the first with reconnect-ms, and past the crash named above
 PACKAGES = ["busybox-static", "ethtool", "iperf3", "sockperf"]
@@ -39,10 +41,6 @@ Dir::Log "{work}";
 APT::Sandbox::User "";
 Debug::NoLocking "1";
 """
-
-
-class FetchError(Exception):
-    """The peers cannot be had; the text is one line that names the remedy."""
 
 
 def cache_dir():
@@ -118,10 +116,10 @@ class Apt:
             return subprocess.run(command, env=getattr(self, "env", None), capture_output=True, text=True,
                                   check=True).stdout
         except FileNotFoundError:
-            raise FetchError(f"{command[0]} not found: guests need Debian 12 or later on x86-64") from None
+            raise RigError(f"{command[0]} not found: guests need Debian 12 or later on x86-64") from None
         except subprocess.CalledProcessError as error:
             cause = (error.stderr.strip() or error.stdout.strip()).splitlines()[-1:]
-            raise FetchError(f"{' '.join(command[:2])} failed ({' '.join(cause)}): check the machine's apt sources "
+            raise RigError(f"{' '.join(command[:2])} failed ({' '.join(cause)}): check the machine's apt sources "
                              "and network, then try again") from None
 
     def _origin(self):
@@ -134,7 +132,7 @@ class Apt:
             mirror, name, component = line.split()
             if (name, component) == (codename, "main"):
                 return codename, mirror
-        raise FetchError(f"the apt sources have no main component of '{codename}': add Debian's to them")
+        raise RigError(f"the apt sources have no main component of '{codename}': add Debian's to them")
 
     def update(self):
         self._output("apt-get", "update")
@@ -183,7 +181,7 @@ def peers():
         say(started, f"unpacking {len(packages)} packages into {found.root}")
         unpack(packages, found.root)
         if not found.complete():
-            raise FetchError(f"something is missing after the download: delete {cache_dir()} and try again")
+            raise RigError(f"something is missing after the download: delete {cache_dir()} and try again")
         shutil.rmtree(work)
         say(started, "done")
         return found
@@ -195,7 +193,7 @@ def main():
     parser.parse_args()
     try:
         print(peers().root)
-    except FetchError as error:
+    except RigError as error:
         sys.exit(f"fetch: {error}")
 
 

@@ -9,16 +9,12 @@ import threading
 import time
 from pathlib import Path
 
-from rig import fetch, image
+from rig import RigError, fetch, image
 from rig.process import Process
 
 BOOT_SECONDS = 120  # boots in 4 to 5 s when the machine is quiet
 KVM_PROBE_SECONDS = 5
 MEMORY = "384M"
-
-
-class GuestError(Exception):
-    pass
 
 
 def kvm_runs(peers):
@@ -85,10 +81,10 @@ class Qmp:
         for line in self.channel.lines:
             answer = json.loads(line)
             if "error" in answer:
-                raise GuestError(f"QEMU refused {command}: {answer['error']['desc']}")
+                raise RigError(f"QEMU refused {command}: {answer['error']['desc']}")
             if "return" in answer:
                 return answer["return"]
-        raise GuestError(f"QEMU ended during {command}")
+        raise RigError(f"QEMU ended during {command}")
 
 
 class Job:
@@ -108,16 +104,16 @@ class Job:
     def wait(self, timeout=60):
         """(status, output) once it has ended."""
         if not self.done.wait(timeout):
-            raise GuestError(f"{self.guest.name}: no end of '{self.command}' within {timeout} s")
+            raise RigError(f"{self.guest.name}: no end of '{self.command}' within {timeout} s")
         if self.error:
-            raise GuestError(f"{self.guest.name}: '{self.command}' was lost: {self.error}")
+            raise RigError(f"{self.guest.name}: '{self.command}' was lost: {self.error}")
         return self.result
 
     def output(self, timeout=60):
         """The output, once it has ended well."""
         status, output = self.wait(timeout)
         if status:
-            raise GuestError(f"{self.guest.name}: '{self.command}' failed with {status}: {output.strip()[-300:]}")
+            raise RigError(f"{self.guest.name}: '{self.command}' failed with {status}: {output.strip()[-300:]}")
         return output
 
 
@@ -184,9 +180,9 @@ class Guest:
         end = time.monotonic() + timeout
         while not self.booted.wait(0.2):
             if self.process.ended():
-                raise GuestError(f"{self.name}: {self.process.ended()}")
+                raise RigError(f"{self.name}: {self.process.ended()}")
             if time.monotonic() > end:
-                raise GuestError(f"{self.name}: not booted within {timeout} s; the end of its console: "
+                raise RigError(f"{self.name}: not booted within {timeout} s; the end of its console: "
                                  f"{self.console_tail(1) or 'empty (is the socket connected?)'}")
         return self
 

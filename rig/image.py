@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rig import fetch
+from rig import RigError, fetch
 
 MODULES = [  # in the order in which they load; those a kernel has built in are not there as files
     "virtio_ring", "virtio", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci",
@@ -156,7 +156,7 @@ def main():
     parser.parse_args()
     try:
         print(image(fetch.peers()))
-    except fetch.FetchError as error:
+    except RigError as error:
         sys.exit(f"image: {error}")
 
 

@@ -4,16 +4,13 @@ import subprocess
 import time
 from pathlib import Path
 
+from rig import RigError
 from rig.process import Process
 
 READY_SECONDS = 20
 SHOW_SECONDS = 10
 UNPRIVILEGED = ["--reuid", "65534", "--regid", "65534", "--clear-groups", "--no-new-privs", "--inh-caps=-all",
                 "--bounding-set=-all"]
-
-
-class SwitchError(Exception):
-    pass
 
 
 class Switch:
@@ -35,10 +32,10 @@ class Switch:
         end = time.monotonic() + READY_SECONDS
         while not self.answers():
             if self.process.ended():
-                raise SwitchError(self.process.ended())
+                raise RigError(self.process.ended())
             if time.monotonic() > end:
                 self.process.kill()
-                raise SwitchError(f"ringway did not answer within {READY_SECONDS} s; see '{self.binary} run --help'")
+                raise RigError(f"ringway did not answer within {READY_SECONDS} s; see '{self.binary} run --help'")
             time.sleep(0.05)
 
     def _ask(self, what, *name):
@@ -52,7 +49,7 @@ class Switch:
         """All objects of a kind: 'port', 'queue', 'worker', 'fdb' or 'feature'."""
         run = self._ask(what)
         if run.returncode:
-            raise SwitchError(f"show {what} failed: {run.stderr.strip() or self.process.ended()}")
+            raise RigError(f"show {what} failed: {run.stderr.strip() or self.process.ended()}")
         return next(iter(json.loads(run.stdout).values()))
 
     def port(self, name):

@@ -1,8 +1,11 @@
 """A test's results in the Test Anything Protocol, which meson reads: one line a behaviour, details as comments."""
+import argparse
 import signal
 import sys
 import traceback
 from contextlib import contextmanager
+
+from rig import RigError
 
 
 class Tap:
@@ -10,8 +13,6 @@ class Tap:
         self.count = 0
         self.failed = 0
         self.report = None  # called after a failure, returns text that helps to explain it
-        # meson ends a test that takes too long; go through the clean-up of all that is running.
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))
 
     def _point(self, result, name):
         self.count += 1
@@ -29,8 +30,7 @@ class Tap:
         except Exception as error:
             self.failed += 1
             self._point("not ok", name)
-            self.note(f"{type(error).__name__}: {error}")
-            self.note(traceback.format_exc())
+            self.note(error if isinstance(error, RigError) else traceback.format_exc())
             if self.report:
                 self.note(self.report())
         else:
@@ -39,7 +39,23 @@ class Tap:
     def skip(self, name, reason):
         self._point("ok", f"{name} # SKIP {reason}")
 
-    def done(self):
-        """Prints the plan and returns the exit status."""
+    def plan(self):
         print(f"1..{self.count}", flush=True)
-        return 1 if self.failed else 0
+
+
+def main(description, body, add_arguments=lambda parser: None):
+    """A test program: `body(tap, arguments)` makes its points; ends with the exit status of the whole."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("binary", help="the ringway to test")
+    add_arguments(parser)
+    arguments = parser.parse_args()
+    # meson ends a test that takes too long; go through the clean-up of all that is running.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))
+    tap = Tap()
+    try:
+        body(tap, arguments)
+    except RigError as error:
+        print(f"Bail out! {error}", flush=True)
+        sys.exit(1)
+    tap.plan()
+    sys.exit(1 if tap.failed else 0)

@@ -15,14 +15,12 @@ import subprocess
 import time
 from pathlib import Path
 
+from rig import RigError
+
 BINARY = "dpdk-testpmd"
 PACKAGE = "dpdk-dev"  # Debian's, which brings the drivers along
 PROMPT = "testpmd> "
 BURST = 32
-
-
-class TestpmdError(Exception):
-    pass
 
 
 def missing():
@@ -49,7 +47,7 @@ class Testpmd:
                  mbufs=32768, args=()):
         why = missing()
         if why:
-            raise TestpmdError(why)
+            raise RigError(why)
         self.name = name
         self.log = Path(folder) / f"{name}.log"
         self.command = [
@@ -102,7 +100,7 @@ class Testpmd:
             pass  # it has ended: the log says why
         output = self._read_to_prompt(f"'{text}'", timeout)
         if "Bad arguments" in output or "Command not found" in output:
-            raise TestpmdError(f"{self.name}: refused '{text}'")
+            raise RigError(f"{self.name}: refused '{text}'")
         return output
 
     def _read_to_prompt(self, what, timeout):
@@ -112,9 +110,9 @@ class Testpmd:
             ended = self.process.poll() is not None
             output += self._output.read()
             if ended:
-                raise TestpmdError(f"{self.name}: ended at {what}: {_complaint(output)}")
+                raise RigError(f"{self.name}: ended at {what}: {_complaint(output)}")
             if time.monotonic() > deadline:
-                raise TestpmdError(f"{self.name}: no prompt after {what} for {timeout} s")
+                raise RigError(f"{self.name}: no prompt after {what} for {timeout} s")
             time.sleep(0.01)
         return output
 

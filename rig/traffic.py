@@ -4,13 +4,11 @@ import re
 import time
 from dataclasses import dataclass
 
+from rig import RigError
+
 PORT = 5001
 MEGABYTES = 64
 DATA = "/tmp/data"
-
-
-class TrafficError(Exception):
-    pass
 
 
 def wait_reachable(sender, receiver, timeout=60):
@@ -18,7 +16,7 @@ def wait_reachable(sender, receiver, timeout=60):
     started = time.monotonic()
     while sender.run(f"ping -c 1 -W 1 {receiver.address}")[0]:
         if time.monotonic() > started + timeout:
-            raise TrafficError(f"{sender.name} got no answer from {receiver.name} within {timeout} s")
+            raise RigError(f"{sender.name} got no answer from {receiver.name} within {timeout} s")
         time.sleep(0.1)
     return time.monotonic() - started
 
@@ -28,7 +26,7 @@ def ping(sender, receiver, count=10, size=56):
     output = sender.run(f"ping -c {count} -i 0.1 -W 5 -s {size} {receiver.address}")[1]
     times = sorted(float(ms) for ms in re.findall(r"time=([\d.]+)", output))
     if len(times) != count:
-        raise TrafficError(f"{sender.name} pinged {receiver.name} {count} times, answered were {len(times)}")
+        raise RigError(f"{sender.name} pinged {receiver.name} {count} times, answered were {len(times)}")
     return times[count // 2]
 
 
@@ -79,7 +77,7 @@ class Transfer:
         self.sending.output(timeout)
         received = self.receiving.output(timeout)
         if received != self.checksum:
-            raise TrafficError(f"what {self.sender.name} sent has another checksum where it arrived")
+            raise RigError(f"what {self.sender.name} sent has another checksum where it arrived")
 
 
 def transfer(sender, receiver):

@@ -132,12 +132,34 @@ static void session_ended(void *ctx, const char *reason)
 	struct vhost_user_port *p = ctx;
 
 	p->session = NULL;
+	p->was_up = false;
 	if (reason[0])
 		snprintf(p->last_error, sizeof(p->last_error), "%s", reason);
 	endpoint_resume(p->endpoint);
 }
 
-static const struct session_hooks session_hooks = { .ended = session_ended };
+/* Tells the log when the guest's network begins and ceases to work. */
+static void session_changed(void *ctx)
+{
+	struct vhost_user_port *p = ctx;
+	unsigned pairs = device_pairs_up(&p->dev);
+	char names[256];
+
+	if (!pairs == !p->was_up)
+		return;
+	p->was_up = pairs;
+	if (pairs) {
+		features_text(p->dev.features, names, sizeof(names));
+		log_event(LOG_INFO, p->port.name, "up: %s", names);
+	} else {
+		log_event(LOG_INFO, p->port.name, "down: the guest has stopped its queues");
+	}
+}
+
+static const struct session_hooks session_hooks = {
+	.ended = session_ended,
+	.changed = session_changed,
+};
 
 static void endpoint_connected(void *ctx, int fd)
 {

@@ -84,7 +84,7 @@ static struct guest_region_desc region_desc(const struct vhost_user_region *r)
 HANDLER(set_mem_table)
 {
 	const struct vhost_user_memory *table = &m->payload.memory;
-	struct guest_mapping *mappings[VHOST_USER_MEM_TABLE_MAX];
+	struct guest_mapping *mappings[VHOST_USER_MEM_TABLE_MAX] = { NULL };
 	unsigned n = table->regions, mapped = 0;
 	int r = 0;
 

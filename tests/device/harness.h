@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A real switch in a process of its own, and drivers at its sockets.
+ *
+ * The switch is the built binary (RINGWAY in the environment), with PORTS vhost-user ports p0, p1,
+ * ... that listen in a directory of its own. A test opens drivers, sends frames whose every byte
+ * is known, and asks the switch for its counters. rig_setup() and rig_teardown() are cmocka
+ * fixtures; the teardown fails a test after which the switch has died.
+ */
+#ifndef RINGWAY_TESTS_DEVICE_HARNESS_H
+#define RINGWAY_TESTS_DEVICE_HARNESS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <cmocka.h>
+
+#include "driver/driver.h"
+#include "driver/script.h"
+
+#define PORTS	       3
+#define FRAME_MIN      14
+#define FRAME_ROOM     65600
+#define ETHERTYPE_TEST 0x88b5 /* local experimental */
+
+struct rig {
+	char folder[32];
+	char control[48];
+	char socket[PORTS][48];
+	pid_t child;
+};
+
+int rig_setup(void **state);
+int rig_teardown(void **state);
+
+/* A driver at port `port`, with `config` (NULL: all defaults). Fails the test if it cannot. */
+struct driver *rig_open(struct rig *rig, unsigned port, const struct driver_config *config);
+
+/* Is the switch alive, and does it answer within its time? */
+void rig_assert_alive(struct rig *rig);
+
+/*
+ * Counters of a port. `drop` by name; waits up to a second until the figure is `expected` and then
+ * compares.
+ */
+void rig_assert_dropped(struct rig *rig, unsigned port, const char *drop, uint64_t expected);
+uint64_t rig_dropped(struct rig *rig, unsigned port, const char *drop);
+
+/* Waits until the port's state is `state`; fails the test if it does not become so. */
+void rig_wait_state(struct rig *rig, unsigned port, const char *state);
+
+/* Descriptors that the switch has open; its resident memory in kB. */
+unsigned rig_open_fds(const struct rig *rig);
+unsigned rig_resident(const struct rig *rig);
+
+/* A frame of `len` bytes from port `from` to port `to`: addresses, type, and a pattern of `seed`. */
+void frame_make(uint8_t *frame, uint32_t len, unsigned from, unsigned to, uint32_t seed);
+
+/* A stream of frames from one driver to another. Zeroes are sensible defaults. */
+struct stream {
+	struct driver *from, *to;
+	unsigned from_port, to_port; /* for the addresses; both 0: ports 0 and 1 */
+	unsigned from_pair, to_pair;
+	unsigned count;		   /* frames; 0: 100 */
+	unsigned window;	   /* under way; 0: what 64 and the rings allow */
+	uint32_t len_min, len_max; /* bytes; random between; 0: 60 to 1514 */
+	const struct driver_shape *shape;
+	const struct virtio_net_hdr *hdr;
+	bool by_call; /* the receiver waits for calls and never looks without one */
+	/* Sums over all frames received. */
+	uint64_t buffers, used_len;
+};
+
+/*
+ * Sends it and checks that all arrives, in order, byte for byte, and what each used entry says.
+ * Fails the test otherwise.
+ */
+void stream_run(struct stream *s);
+
+/* The same there and back, with the same settings. */
+void stream_both(const struct stream *s);
+
+/* One frame of 60 bytes each way between ports 0 and 1: they still work. */
+void assert_passes(struct driver *a, struct driver *b);
+
+/* Puts one frame on the wire, and takes one (false after `timeout_ms` without). */
+void send_one(struct driver *d, unsigned from, unsigned to, uint32_t len, uint32_t seed);
+bool receive_one(struct driver *d, unsigned from, unsigned to, uint32_t len, uint32_t seed,
+		 int timeout_ms);
+
+#endif

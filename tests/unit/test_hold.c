@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Holding frames back: what waits is private, bounded, in order, and ends. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "fake_port.h"
+#include "policy/full.h"
+#include "switch/hold.h"
+
+#define PER_US 10u
+#define LIMIT  ((uint64_t)FULL_HOLD_US * PER_US)
+#define START  1000u
+
+static struct vswitch sw;
+static struct virtq_calls calls;
+static struct batch batch;
+static struct fake_port sender, a, b;
+static uint8_t *memory; /* the sender's */
+
+static int set_up(void **state)
+{
+	memset(&calls, 0, sizeof(calls));
+	fake_init(&sender);
+	fake_init(&a);
+	fake_init(&b);
+	a.room = b.room = 0;
+	memory = malloc(FRAME_LEN_MAX);
+	if (!memory || switch_init(&sw) || switch_add(&sw, &sender.port) ||
+	    switch_add(&sw, &a.port) || switch_add(&sw, &b.port))
+		return -1;
+	for (unsigned i = 0; i < FRAME_LEN_MAX; i++)
+		memory[i] = (uint8_t)(i * 7 + i / 256);
+	batch_begin(&batch);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	hold_free(sender.queue.hold);
+	switch_destroy(&sw);
+	free(memory);
+	return 0;
+}
+
+static void add_short(unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		batch_add_short(&batch, 2, 4, batch.n);
+}
+
+static void hold(struct fake_port *dest, frame_set set)
+{
+	hold_add(&sender.queue, &dest->port, &batch, set, START);
+}
+
+static bool retry(uint64_t now)
+{
+	return hold_retry(&sw, &sender.queue, &calls, now, PER_US);
+}
+
+static void a_held_frame_is_what_the_sender_had_when_it_was_held(void **state)
+{
+	static const uint32_t lengths[] = { 14 + 4, 60,	  115,	116,	      117,
+					    118,    1514, 9014, FRAME_LEN_MAX };
+	uint32_t hash[ARRAY_SIZE(lengths)];
+
+	for (unsigned i = 0; i < ARRAY_SIZE(lengths); i++) {
+		struct frame *f = batch_add(&batch, 2, 4, i, lengths[i], memory, 1000 + i);
+
+		f->hdr.gso_size = (uint16_t)i;
+		hash[i] = fake_hash(&batch, f);
+	}
+	hold(&a, batch_all(&batch));
+	memset(memory, 0xee, FRAME_LEN_MAX);
+	memset(&batch, 0xee, sizeof(batch));
+	a.room = 100;
+	assert_true(retry(START));
+	assert_int_equal(a.delivered, ARRAY_SIZE(lengths));
+	for (unsigned i = 0; i < ARRAY_SIZE(lengths); i++) {
+		assert_int_equal(a.got[i], i);
+		assert_int_equal(a.hash[i], hash[i]);
+	}
+}
+
+static struct virtio_net_hdr seen;
+
+static frame_set see_header(struct port *port, struct batch *held, frame_set set,
+			    struct virtq_calls *c)
+{
+	seen = held->frame[0].hdr;
+	return 0;
+}
+
+static void a_held_frame_keeps_its_header(void **state)
+{
+	const struct port_ops ops = { .egress = see_header };
+	const struct virtio_net_hdr hdr = { .flags = 1,
+					    .gso_type = 4,
+					    .hdr_len = 54,
+					    .gso_size = 9,
+					    .csum_start = 34,
+					    .csum_offset = 16 };
+
+	batch_add(&batch, 2, 4, 0, 1514, memory, 2000)->hdr = hdr;
+	hold(&a, 1);
+	a.port.ops = &ops;
+	retry(START);
+	assert_memory_equal(&seen, &hdr, sizeof(hdr));
+}
+
+static void frames_come_out_in_the_order_they_went_in(void **state)
+{
+	add_short(32);
+	hold(&a, 0x0f0f0f0f);
+	hold(&b, 0xf0f0f0f0);
+	for (unsigned turn = 0; turn < 100 && !hold_empty(&sender.queue); turn++) {
+		a.room = turn % 3;
+		b.room = turn % 4;
+		retry(START);
+	}
+	assert_int_equal(a.delivered, 16);
+	assert_int_equal(b.delivered, 16);
+	for (unsigned i = 0; i < 16; i++) {
+		assert_int_equal(a.got[i], i / 4 * 8 + i % 4);
+		assert_int_equal(b.got[i], i / 4 * 8 + i % 4 + 4);
+	}
+}
+
+static void a_receiver_that_is_full_does_not_hold_up_another(void **state)
+{
+	add_short(4);
+	hold(&a, 0x3);
+	hold(&b, 0xc);
+	b.room = 10;
+	assert_true(retry(START));
+	assert_int_equal(b.delivered, 2);
+	assert_false(hold_empty(&sender.queue));
+	assert_false(retry(START));
+	a.room = 10;
+	assert_true(retry(START));
+	assert_int_equal(a.delivered, 2);
+	assert_int_equal(b.delivered, 2);
+	assert_true(hold_empty(&sender.queue));
+}
+
+static void a_retry_visits_each_receiver_once(void **state)
+{
+	add_short(32);
+	hold(&a, 0x55555555);
+	hold(&b, 0xaaaaaaaa);
+	retry(START);
+	assert_int_equal(a.calls, 1);
+	assert_int_equal(b.calls, 1);
+}
+
+static void what_waited_too_long_is_dropped_and_counted(void **state)
+{
+	add_short(5);
+	hold(&a, 0x1f);
+	a.room = 2;
+	assert_true(retry(START + 1));
+	assert_false(retry(START + LIMIT - 1));
+	assert_false(hold_empty(&sender.queue));
+	assert_int_equal(a.port.egress_dropped[DROP_FULL], 0);
+	a.room = 1; /* the last chance counts */
+	assert_true(retry(START + LIMIT));
+	assert_true(hold_empty(&sender.queue));
+	assert_int_equal(a.delivered, 3);
+	assert_int_equal(a.port.egress_dropped[DROP_FULL], 2);
+}
+
+static void time_begins_anew_with_the_next_batch(void **state)
+{
+	add_short(1);
+	hold(&a, 1);
+	assert_true(retry(START + LIMIT));
+	hold_add(&sender.queue, &a.port, &batch, 1, START + LIMIT);
+	assert_false(retry(START + LIMIT + LIMIT - 1));
+	assert_true(retry(START + LIMIT + LIMIT));
+	assert_int_equal(a.port.egress_dropped[DROP_FULL], 2);
+}
+
+static void a_clock_that_steps_back_gives_nothing_up(void **state)
+{
+	add_short(1);
+	hold(&a, 1);
+	assert_false(retry(0));
+	assert_false(hold_empty(&sender.queue));
+}
+
+static void frames_for_a_port_that_is_gone_are_forgotten(void **state)
+{
+	add_short(2);
+	hold(&a, 0x1);
+	hold(&b, 0x2);
+	switch_del(&sw, &a.port);
+	assert_true(retry(START));
+	assert_int_equal(a.calls, 0);
+	assert_int_equal(b.calls, 1);
+	b.room = 1;
+	retry(START);
+	assert_true(hold_empty(&sender.queue));
+}
+
+static void they_do_not_go_to_another_in_the_same_place(void **state)
+{
+	uint16_t index = a.port.index;
+
+	add_short(1);
+	hold(&a, 1);
+	switch_del(&sw, &a.port);
+	/* The same number, and the same memory. */
+	fake_init(&a);
+	assert_int_equal(switch_add(&sw, &a.port), 0);
+	assert_int_equal(a.port.index, index);
+	retry(START);
+	assert_int_equal(a.calls, 0);
+	assert_true(hold_empty(&sender.queue));
+}
+
+static void a_batch_of_the_longest_frames_fits(void **state)
+{
+	/* Again and again: what is empty starts at the beginning. */
+	for (unsigned turn = 0; turn < 3; turn++) {
+		batch_begin(&batch);
+		for (unsigned i = 0; i < BATCH_FRAMES; i++)
+			batch_add(&batch, 2, 4, i, FRAME_LEN_MAX, memory, 4096);
+		hold(&a, batch_all(&batch));
+		assert_int_equal(a.port.egress_dropped[DROP_NO_MEMORY], 0);
+		a.room = BATCH_FRAMES;
+		retry(START);
+		assert_int_equal(a.delivered, (turn + 1) * BATCH_FRAMES);
+		for (unsigned i = 0; i < BATCH_FRAMES; i++)
+			assert_int_equal(a.hash[i], fake_hash(&batch, &batch.frame[i]));
+	}
+}
+
+static void more_than_a_batch_is_not_held(void **state)
+{
+	add_short(32);
+	hold(&a, ~0u);
+	hold(&b, 0x7);
+	assert_int_equal(b.port.egress_dropped[DROP_NO_MEMORY], 3);
+	a.room = b.room = 100;
+	retry(START);
+	assert_int_equal(a.delivered, 32);
+	assert_int_equal(b.delivered, 0);
+}
+
+static void without_memory_frames_are_dropped_and_counted(void **state)
+{
+	struct rlimit before, none;
+
+	add_short(3);
+	assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+	none = before;
+	none.rlim_cur = 4096;
+	assert_int_equal(setrlimit(RLIMIT_AS, &none), 0);
+	hold(&a, 0x7);
+	assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+	assert_int_equal(a.port.egress_dropped[DROP_NO_MEMORY], 3);
+	assert_true(hold_empty(&sender.queue));
+	assert_false(retry(START));
+	hold(&a, 0x7);
+	assert_false(hold_empty(&sender.queue));
+}
+
+static void giving_up_counts_what_was_held(void **state)
+{
+	hold_drop(&sw, &sender.queue); /* nothing there, nothing happens */
+	add_short(3);
+	hold(&a, 0x3);
+	hold(&b, 0x4);
+	a.room = b.room = 100;
+	hold_drop(&sw, &sender.queue);
+	assert_true(hold_empty(&sender.queue));
+	assert_int_equal(a.calls + b.calls, 0);
+	assert_int_equal(a.port.egress_dropped[DROP_FULL], 2);
+	assert_int_equal(b.port.egress_dropped[DROP_FULL], 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_held_frame_is_what_the_sender_had_when_it_was_held),
+		TEST(a_held_frame_keeps_its_header),
+		TEST(frames_come_out_in_the_order_they_went_in),
+		TEST(a_receiver_that_is_full_does_not_hold_up_another),
+		TEST(a_retry_visits_each_receiver_once),
+		TEST(what_waited_too_long_is_dropped_and_counted),
+		TEST(time_begins_anew_with_the_next_batch),
+		TEST(a_clock_that_steps_back_gives_nothing_up),
+		TEST(frames_for_a_port_that_is_gone_are_forgotten),
+		TEST(they_do_not_go_to_another_in_the_same_place),
+		TEST(a_batch_of_the_longest_frames_fits),
+		TEST(more_than_a_batch_is_not_held),
+		TEST(without_memory_frames_are_dropped_and_counted),
+		TEST(giving_up_counts_what_was_held),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,484 @@
+// SPDX-License-Identifier: Apache-2.0
+/* JSON-RPC by itself, then the control socket's server with clients that misbehave. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "control/rpc.h"
+#include "control/server.h"
+
+static unsigned calls;
+
+static int echo(void *ctx, const json_t *params, json_t **ret_result, struct error *err)
+{
+	calls++;
+	*ret_result = params ? json_deep_copy(params) : json_object();
+	return 0;
+}
+
+static int refuse(void *ctx, const json_t *params, json_t **ret_result, struct error *err)
+{
+	return error_set(err, json_object_get(params, "bad") ? EINVAL : EEXIST, "not so \xff");
+}
+
+/* A large answer: 64 KiB. */
+static int large(void *ctx, const json_t *params, json_t **ret_result, struct error *err)
+{
+	char text[65536];
+
+	calls++;
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	*ret_result = json_string(text);
+	return 0;
+}
+
+static const struct rpc_method methods[] = { { "echo", echo },
+					     { "refuse", refuse },
+					     { "large", large } };
+
+static char *serve_bytes(const char *line, size_t len)
+{
+	return rpc_serve(methods, ARRAY_SIZE(methods), NULL, line, len);
+}
+
+static void answers(const char *line, const char *expected)
+{
+	char *text = serve_bytes(line, strlen(line));
+
+	if (!expected)
+		assert_null(text);
+	else
+		assert_string_equal(text, expected);
+	free(text);
+}
+
+/* The code of the error that `line` is answered with. */
+static int code_of(const char *line, size_t len)
+{
+	char *text = serve_bytes(line, len);
+	json_t *answer = text ? json_loads(text, 0, NULL) : NULL;
+	int code =
+		(int)json_integer_value(json_object_get(json_object_get(answer, "error"), "code"));
+
+	assert_null(json_object_get(answer, "result"));
+	json_decref(answer);
+	free(text);
+	return code;
+}
+
+static void a_request_is_answered_with_its_id(void **state)
+{
+	answers("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\",\"params\":{\"a\":1}}",
+		"{\"jsonrpc\":\"2.0\",\"result\":{\"a\":1},\"id\":1}");
+	answers("{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":\"echo\"}",
+		"{\"jsonrpc\":\"2.0\",\"result\":{},\"id\":\"x\"}");
+	answers("{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"echo\"}",
+		"{\"jsonrpc\":\"2.0\",\"result\":{},\"id\":null}");
+}
+
+static void a_notification_is_done_and_not_answered(void **state)
+{
+	calls = 0;
+	answers("{\"jsonrpc\":\"2.0\",\"method\":\"echo\"}", NULL);
+	assert_int_equal(calls, 1);
+	answers("{\"jsonrpc\":\"2.0\",\"method\":\"refuse\"}", NULL);
+	answers("{\"jsonrpc\":\"2.0\",\"method\":\"unknown\"}", NULL);
+}
+
+static void malformed_requests_get_the_standard_codes(void **state)
+{
+	static const struct {
+		const char *line;
+		int code;
+	} wrong[] = {
+		{ "{", RPC_PARSE },
+		{ "nonsense", RPC_PARSE },
+		{ "{\"a\":1,\"a\":2}", RPC_PARSE },
+		{ "{} {}", RPC_PARSE },
+		{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}", RPC_PARSE },
+		{ "5", RPC_INVALID_REQUEST },
+		{ "\"x\"", RPC_INVALID_REQUEST },
+		{ "[]", RPC_INVALID_REQUEST },
+		{ "[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\"}]", RPC_INVALID_REQUEST },
+		{ "{}", RPC_INVALID_REQUEST },
+		{ "{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"echo\"}", RPC_INVALID_REQUEST },
+		{ "{\"jsonrpc\":2.0,\"id\":1,\"method\":\"echo\"}", RPC_INVALID_REQUEST },
+		{ "{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"echo\"}", RPC_INVALID_REQUEST },
+		{ "{\"jsonrpc\":\"2.0\",\"id\":true,\"method\":\"echo\"}", RPC_INVALID_REQUEST },
+		{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":7}", RPC_INVALID_REQUEST },
+		{ "{\"jsonrpc\":\"2.0\",\"id\":1}", RPC_INVALID_REQUEST },
+		{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"frob\"}", RPC_METHOD_NOT_FOUND },
+		{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\"}", RPC_METHOD_NOT_FOUND },
+		{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\",\"params\":[1]}",
+		  RPC_INVALID_PARAMS },
+		{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"refuse\",\"params\":{\"bad\":1}}",
+		  RPC_INVALID_PARAMS },
+		{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"refuse\"}", RPC_REFUSED },
+	};
+
+	calls = 0;
+	for (unsigned i = 0; i < ARRAY_SIZE(wrong); i++)
+		assert_int_equal(code_of(wrong[i].line, strlen(wrong[i].line)), wrong[i].code);
+	assert_int_equal(calls, 0);
+}
+
+static void a_refusal_is_json_whatever_its_text(void **state)
+{
+	answers("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"refuse\"}",
+		"{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32000,\"message\":\"not so ?\","
+		"\"data\":{\"errno\":17}},\"id\":1}");
+}
+
+static void deep_and_binary_input_is_a_parse_error(void **state)
+{
+	char *deep = malloc(60000);
+
+	memset(deep, '[', 60000);
+	assert_int_equal(code_of(deep, 60000), RPC_PARSE);
+	memset(deep, 0, 60000);
+	assert_int_equal(code_of(deep, 60000), RPC_PARSE);
+	free(deep);
+}
+
+/* --- the server ----------------------------------------------------------------------------- */
+
+static struct rig {
+	char dir[32], path[64];
+	uv_loop_t loop;
+	struct server *server;
+} rig;
+
+static char *serve(void *ctx, const char *line, size_t len)
+{
+	return serve_bytes(line, len);
+}
+
+static int rig_open(void **state)
+{
+	struct control_socket socket;
+	struct error err;
+
+	strcpy(rig.dir, "/tmp/test_rpc-XXXXXX");
+	if (!mkdtemp(rig.dir))
+		return -1;
+	snprintf(rig.path, sizeof(rig.path), "%s/control.sock", rig.dir);
+	uv_loop_init(&rig.loop);
+	calls = 0;
+	return control_socket_listen(rig.path, &socket, &err) ||
+	       server_open(&rig.loop, &socket, serve, NULL, &rig.server, &err);
+}
+
+static int rig_close(void **state)
+{
+	server_close(rig.server);
+	uv_run(&rig.loop, UV_RUN_DEFAULT);
+	/* The socket's file is gone, so the directory is empty, and no handle is left. */
+	return uv_loop_close(&rig.loop) || rmdir(rig.dir);
+}
+
+static int rig_connect(void)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	strcpy(addr.sun_path, rig.path);
+	assert_int_equal(connect(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	return fd;
+}
+
+static void rig_run(void)
+{
+	for (int i = 0; i < 20; i++)
+		uv_run(&rig.loop, UV_RUN_NOWAIT);
+}
+
+/* Sends all, running the loop as the socket fills. False: the server has closed. */
+static bool rig_send(int fd, const char *text, size_t len)
+{
+	for (int tries = 0; len && tries < 1000; tries++) {
+		ssize_t n = send(fd, text, len, MSG_NOSIGNAL);
+
+		if (n < 0 && errno != EAGAIN)
+			return false;
+		if (n > 0) {
+			text += n;
+			len -= (size_t)n;
+		}
+		rig_run();
+	}
+	return !len;
+}
+
+/* Reads what is there; -1 if the server has closed after it. */
+static int rig_receive(int fd, char *buffer, size_t size)
+{
+	size_t used = 0;
+	ssize_t n;
+
+	do {
+		rig_run();
+		n = recv(fd, buffer + used, size - 1 - used, 0);
+		used += n > 0 ? (size_t)n : 0;
+	} while (n > 0 && used < size - 1);
+	buffer[used] = '\0';
+	return n == 0 || (n < 0 && errno == ECONNRESET) ? -1 : (int)used;
+}
+
+#define ECHO_1	 "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\"}\n"
+#define ANSWER_1 "{\"jsonrpc\":\"2.0\",\"result\":{},\"id\":1}\n"
+
+static void a_line_may_come_in_pieces(void **state)
+{
+	char text[256];
+	int fd = rig_connect();
+
+	for (const char *p = ECHO_1; *p; p++) {
+		assert_int_equal(rig_receive(fd, text, sizeof(text)), 0);
+		assert_true(rig_send(fd, p, 1));
+	}
+	rig_receive(fd, text, sizeof(text));
+	assert_string_equal(text, ANSWER_1);
+	close(fd);
+}
+
+static void requests_may_be_sent_ahead(void **state)
+{
+	char text[256];
+	int fd = rig_connect();
+
+	assert_true(rig_send(fd, ECHO_1 "\n{\n" ECHO_1, strlen(ECHO_1 "\n{\n" ECHO_1)));
+	rig_receive(fd, text, sizeof(text));
+	assert_string_equal(text,
+			    ANSWER_1 "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32700,\"message\":"
+				     "\"not JSON\"},\"id\":null}\n" ANSWER_1);
+	close(fd);
+}
+
+static void who_has_said_all_still_gets_the_answers(void **state)
+{
+	char text[256];
+	int fd = rig_connect();
+
+	assert_int_equal(send(fd, ECHO_1 "{\"half", strlen(ECHO_1 "{\"half"), 0),
+			 strlen(ECHO_1 "{\"half"));
+	shutdown(fd, SHUT_WR);
+	assert_int_equal(rig_receive(fd, text, sizeof(text)), -1);
+	assert_string_equal(text, ANSWER_1);
+	close(fd);
+}
+
+static void a_huge_line_ends_the_connection(void **state)
+{
+	char *huge = malloc(3 * SERVER_LINE_MAX), text[256];
+	int fd = rig_connect(), other = rig_connect();
+
+	memset(huge, 'x', 3 * SERVER_LINE_MAX);
+	rig_send(fd, huge, 3 * SERVER_LINE_MAX);
+	assert_int_equal(rig_receive(fd, text, sizeof(text)), -1);
+	assert_non_null(strstr(text, "-32600"));
+	assert_non_null(strstr(text, "too long"));
+	/* Nobody else has noticed. */
+	assert_true(rig_send(other, ECHO_1, strlen(ECHO_1)));
+	rig_receive(other, text, sizeof(text));
+	assert_string_equal(text, ANSWER_1);
+	free(huge);
+	close(fd);
+	close(other);
+}
+
+static void the_longest_line_is_served(void **state)
+{
+	char *line = malloc(SERVER_LINE_MAX), text[256];
+	int fd = rig_connect();
+
+	memset(line, ' ', SERVER_LINE_MAX);
+	memcpy(line, ECHO_1, strlen(ECHO_1) - 1);
+	line[SERVER_LINE_MAX - 1] = '\n';
+	assert_true(rig_send(fd, line, SERVER_LINE_MAX));
+	rig_receive(fd, text, sizeof(text));
+	assert_string_equal(text, ANSWER_1);
+	free(line);
+	close(fd);
+}
+
+#define LARGE "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"large\"}\n"
+
+static void who_does_not_read_is_not_served_and_then_closed(void **state)
+{
+	char text[256];
+	uint64_t end;
+	int fd = rig_connect();
+
+	for (int i = 0; i < 200; i++)
+		rig_send(fd, LARGE, strlen(LARGE));
+	/* What the sockets hold, the bound, and one answer more; not all 200. */
+	assert_in_range(calls, 4, 30);
+	end = clock_ns() + (SERVER_STALL_SECONDS + 3) * 1000000000ull;
+	while (clock_ns() < end && send(fd, "\n", 1, MSG_NOSIGNAL | MSG_DONTWAIT) > 0) {
+		uv_run(&rig.loop, UV_RUN_NOWAIT);
+		usleep(20000);
+	}
+	assert_true(clock_ns() < end);
+	while (rig_receive(fd, text, sizeof(text)) > 0)
+		;
+	close(fd);
+}
+
+static void who_reads_late_gets_all_of_it(void **state)
+{
+	char *text = malloc(1 << 20);
+	size_t total = 0;
+	int fd = rig_connect();
+
+	for (int i = 0; i < 40; i++)
+		assert_true(rig_send(fd, LARGE, strlen(LARGE)));
+	assert_in_range(calls, 4, 30);
+	for (int n; (n = rig_receive(fd, text, 1 << 20)) > 0;)
+		total += (size_t)n;
+	assert_int_equal(calls, 40);
+	assert_true(total > 40 * 65535);
+	free(text);
+	close(fd);
+}
+
+static void clients_are_bounded(void **state)
+{
+	int fds[SERVER_CLIENTS_MAX], one;
+	char text[256];
+
+	for (int i = 0; i < SERVER_CLIENTS_MAX; i++)
+		fds[i] = rig_connect();
+	rig_run();
+	one = rig_connect();
+	assert_int_equal(rig_receive(one, text, sizeof(text)), -1);
+	assert_non_null(strstr(text, "too many clients"));
+	close(one);
+	close(fds[0]);
+	rig_run();
+	fds[0] = rig_connect();
+	assert_true(rig_send(fds[0], ECHO_1, strlen(ECHO_1)));
+	rig_receive(fds[0], text, sizeof(text));
+	assert_string_equal(text, ANSWER_1);
+	for (int i = 0; i < SERVER_CLIENTS_MAX; i++)
+		close(fds[i]);
+}
+
+static void who_goes_at_once_harms_nobody(void **state)
+{
+	for (int i = 0; i < 100; i++) {
+		int fd = rig_connect();
+
+		assert_true(send(fd, LARGE, strlen(LARGE), 0) > 0);
+		if (i & 1)
+			rig_run();
+		close(fd);
+	}
+	rig_run();
+}
+
+/* --- the socket ----------------------------------------------------------------------------- */
+
+static void the_socket_is_its_owners_alone(void **state)
+{
+	struct stat st;
+
+	assert_int_equal(stat(rig.path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+}
+
+static void a_second_switch_is_refused(void **state)
+{
+	struct control_socket second;
+	struct error err;
+
+	assert_int_equal(control_socket_listen(rig.path, &second, &err), -EADDRINUSE);
+	assert_non_null(strstr(err.text, "a switch answers"));
+}
+
+static void a_stale_socket_is_replaced_and_anothers_is_not_removed(void **state)
+{
+	char path[64];
+	struct control_socket first, second;
+	struct error err;
+
+	snprintf(path, sizeof(path), "%s/stale.sock", rig.dir);
+	assert_int_equal(control_socket_listen(path, &first, &err), 0);
+	close(first.fd);
+	first.fd = -1;
+	assert_int_equal(control_socket_listen(path, &second, &err), 0);
+	control_socket_close(&first);
+	assert_int_equal(access(path, F_OK), 0);
+	control_socket_close(&second);
+	assert_int_equal(access(path, F_OK), -1);
+}
+
+static void what_is_no_socket_is_left_alone(void **state)
+{
+	char path[64], target[64];
+	struct control_socket socket;
+	struct error err;
+
+	snprintf(path, sizeof(path), "%s/file", rig.dir);
+	snprintf(target, sizeof(target), "%s/link", rig.dir);
+	close(open(path, O_CREAT | O_WRONLY, 0600));
+	assert_int_equal(symlink(rig.path, target), 0);
+	assert_int_equal(control_socket_listen(path, &socket, &err), -EEXIST);
+	assert_int_equal(control_socket_listen(target, &socket, &err), -EEXIST);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(unlink(target), 0);
+}
+
+static void long_and_empty_paths_are_refused(void **state)
+{
+	char path[200];
+	struct control_socket socket;
+	struct error err;
+
+	memset(path, 'x', sizeof(path) - 1);
+	path[sizeof(path) - 1] = '\0';
+	path[0] = '/';
+	assert_int_equal(control_socket_listen(path, &socket, &err), -ENAMETOOLONG);
+	assert_int_equal(control_socket_listen("", &socket, &err), -EINVAL);
+}
+
+#define with_rig(test) cmocka_unit_test_setup_teardown(test, rig_open, rig_close)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_request_is_answered_with_its_id),
+		cmocka_unit_test(a_notification_is_done_and_not_answered),
+		cmocka_unit_test(malformed_requests_get_the_standard_codes),
+		cmocka_unit_test(a_refusal_is_json_whatever_its_text),
+		cmocka_unit_test(deep_and_binary_input_is_a_parse_error),
+		with_rig(a_line_may_come_in_pieces),
+		with_rig(requests_may_be_sent_ahead),
+		with_rig(who_has_said_all_still_gets_the_answers),
+		with_rig(a_huge_line_ends_the_connection),
+		with_rig(the_longest_line_is_served),
+		with_rig(who_does_not_read_is_not_served_and_then_closed),
+		with_rig(who_reads_late_gets_all_of_it),
+		with_rig(clients_are_bounded),
+		with_rig(who_goes_at_once_harms_nobody),
+		with_rig(the_socket_is_its_owners_alone),
+		with_rig(a_second_switch_is_refused),
+		with_rig(a_stale_socket_is_replaced_and_anothers_is_not_removed),
+		with_rig(what_is_no_socket_is_left_alone),
+		cmocka_unit_test(long_and_empty_paths_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
