@@ -20,6 +20,7 @@ import collections
 import json
 import os
 import platform
+import resource
 import statistics
 import subprocess
 import sys
@@ -31,6 +32,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from rig import RigError
 from rig.switch import Switch
 from rig.testpmd import BURST, Guests, VhostSwitch
+
+NOISY = 0.1  # share of a CPU that others may take from a run; two pollers on one CPU halve each other
 
 Usage = collections.namedtuple("Usage", "cycles frames bursts")
 
@@ -109,14 +112,17 @@ GENERATORS = {"ringway": ringway_load, "testpmd": testpmd_load}
 
 
 def measure(args, side, size, seconds):
+    watch = Watch(args, side)
     side.begin()
     load = GENERATORS[args.generator](args, side.sockets, size, seconds)
     usage = side.end()
     if not usage.frames:
         raise RigError(f"no frame passed {side.sockets[0]}")
+    disturbed = watch.disturbed()
     return {
         "size": size,
-        "class": load["line_class"],
+        "class": "noisy" if disturbed > NOISY else load["line_class"],
+        "disturbed": disturbed,
         "cycles_per_frame": usage.cycles / usage.frames,
         "frames_per_s": load["frames_per_s"],
         "burst": usage.frames / usage.bursts if usage.bursts else None,
@@ -124,6 +130,32 @@ def measure(args, side, size, seconds):
         "usage": usage._asdict(),
         "generator": load,
     }
+
+
+class Watch:
+    """Sees what time of the two CPUs went to anyone but the switch, the generator and this script."""
+
+    def __init__(self, args, side):
+        self.cpus = {f"cpu{args.generator_cpu}", f"cpu{args.switch_cpu}"}
+        self.switch = side.switch
+        self.began, self.others = time.monotonic(), self._others()
+
+    def disturbed(self):
+        """As a share of one CPU."""
+        return (self._others() - self.others) / (time.monotonic() - self.began)
+
+    def _others(self):
+        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        return self._busy() - self.switch.cpu_seconds() - sum(one.ru_utime + one.ru_stime for one in used)
+
+    def _busy(self):
+        with open("/proc/stat") as stat:
+            lines = [line.split() for line in stat]
+        ticks = 0
+        for name, user, nice, system, _idle, _iowait, irq, softirq, steal, *_ in (
+                line for line in lines if line[0] in self.cpus):
+            ticks += sum(map(int, (user, nice, system, irq, softirq, steal)))
+        return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def run_passes(args, sides):

@@ -87,6 +87,11 @@ class Testpmd:
         self.process.stdin.close()
         self._output.close()
 
+    def cpu_seconds(self):
+        """User and system time of all its threads."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def tail(self, lines):
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 

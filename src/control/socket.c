@@ -210,6 +210,7 @@ void control_socket_close(struct control_socket *socket)
 {
 	struct stat st;
 
+	/* The open socket keeps its inode, so that no other file can have this number. */
 	if (!lstat(socket->path, &st) && st.st_dev == socket->dev && st.st_ino == socket->ino)
 		unlink(socket->path);
 	if (socket->fd >= 0)

@@ -35,7 +35,9 @@ int control_socket_default(char *ret_path, size_t size, struct error *err);
  */
 int control_socket_listen(const char *path, struct control_socket *ret, struct error *err);
 
-/* Removes the socket's file if it is still the one that was made, and closes `fd` if it is not -1.
+/*
+ * Removes the socket's file if it is still the one that was made, then closes `fd`. If `fd` was
+ * given away (-1), whoever has it closes it afterwards.
  */
 void control_socket_close(struct control_socket *socket);
 

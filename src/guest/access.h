@@ -67,11 +67,29 @@ static inline void copy_small(void *to, const void *from, size_t n)
 	uint8_t *t = to;
 	const uint8_t *f = from;
 
-	if (n > 16) {
-		vec last = *(const vec *)(f + n - 16);
+	if (n > 64) {
+		vec v[8];
 
-		for (size_t i = 0; i + 16 < n; i += 16)
-			*(vec *)(t + i) = *(const vec *)(f + i);
+		for (unsigned i = 0; i < 4; i++) {
+			v[i] = ((const vec *)f)[i];
+			v[4 + i] = ((const vec *)(f + n - 64))[i];
+		}
+		for (unsigned i = 0; i < 4; i++) {
+			((vec *)t)[i] = v[i];
+			((vec *)(t + n - 64))[i] = v[4 + i];
+		}
+	} else if (n > 32) {
+		vec v0 = ((const vec *)f)[0], v1 = ((const vec *)f)[1];
+		vec v2 = ((const vec *)(f + n - 32))[0], v3 = ((const vec *)(f + n - 32))[1];
+
+		((vec *)t)[0] = v0;
+		((vec *)t)[1] = v1;
+		((vec *)(t + n - 32))[0] = v2;
+		((vec *)(t + n - 32))[1] = v3;
+	} else if (n >= 16) {
+		vec first = *(const vec *)f, last = *(const vec *)(f + n - 16);
+
+		*(vec *)t = first;
 		*(vec *)(t + n - 16) = last;
 	} else if (n >= 8) {
 		u64 first = *(const u64 *)f, last = *(const u64 *)(f + n - 8);

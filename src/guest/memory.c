@@ -153,6 +153,11 @@ static int insert_mapping(struct guest_memory *mem, struct guest_mapping *m, str
 	return 0;
 }
 
+static uint64_t region_end(const struct guest_region *r)
+{
+	return r->gpa + r->size;
+}
+
 /*
  * Splits the address space below `limit` into at most 256 stretches of equal size and notes for
  * each the first region that ends above its start: a look-up begins there and hardly ever goes
@@ -167,15 +172,16 @@ static void build_index(struct guest_memory *mem)
 
 		mem->region[i] = (struct guest_region){
 			.gpa = m->desc.gpa,
-			.end = m->desc.gpa + m->desc.size,
+			.size = m->desc.size,
 			.host = m->host,
 		};
 	}
-	mem->limit = mem->n ? mem->region[mem->n - 1].end : 0;
+	mem->limit = mem->n ? region_end(&mem->region[mem->n - 1]) : 0;
 	while (mem->limit && (mem->limit - 1) >> mem->shift >= ARRAY_SIZE(mem->first))
 		mem->shift++;
 	for (unsigned i = 0; i < ARRAY_SIZE(mem->first); i++) {
-		while (region < mem->n && mem->region[region].end <= (uint64_t)i << mem->shift)
+		while (region < mem->n && region_end(&mem->region[region]) <= (uint64_t)i
+										      << mem->shift)
 			region++;
 		mem->first[i] = (uint8_t)region;
 	}
@@ -221,6 +227,23 @@ bool guest_memory_broken(const struct guest_memory *mem)
 			return true;
 	}
 	return false;
+}
+
+uintptr_t guest_translate_slowly(const struct guest_memory *mem, uint64_t gpa, uint32_t len,
+				 uint32_t *ret_run)
+{
+	for (unsigned i = mem->first[gpa >> mem->shift]; i < mem->n; i++) {
+		const struct guest_region *r = &mem->region[i];
+		uint64_t offset = gpa - r->gpa;
+
+		if (gpa < r->gpa)
+			return 0;
+		if (offset < r->size) {
+			*ret_run = (uint32_t)MIN((uint64_t)len, r->size - offset);
+			return r->host + offset;
+		}
+	}
+	return 0;
 }
 
 uintptr_t guest_memory_user(const struct guest_memory *mem, uint64_t uva, uint64_t len)

@@ -40,8 +40,8 @@ void guest_mapping_put(struct guest_mapping *mapping); /* NULL is allowed */
 const struct guest_region_desc *guest_mapping_desc(const struct guest_mapping *mapping);
 
 struct guest_region {
-	uint64_t gpa, end; /* [gpa, end) */
-	uintptr_t host;	   /* where gpa is */
+	uint64_t gpa, size;
+	uintptr_t host; /* where gpa is */
 };
 
 struct guest_memory {
@@ -49,7 +49,8 @@ struct guest_memory {
 	unsigned shift;	    /* gpa >> shift indexes `first` */
 	uint64_t limit;	    /* no region ends above */
 	uint8_t first[256]; /* the first region that ends above the start of this stretch */
-	struct guest_region region[GUEST_REGIONS_MAX]; /* by gpa */
+	struct guest_region
+		region[GUEST_REGIONS_MAX + 1]; /* by gpa; behind the last an empty one */
 	struct guest_mapping *mapping[GUEST_REGIONS_MAX];
 };
 
@@ -70,27 +71,29 @@ bool guest_memory_broken(const struct guest_memory *mem);
  */
 uintptr_t guest_memory_user(const struct guest_memory *mem, uint64_t uva, uint64_t len);
 
+/* For addresses in the same stretch as an earlier region. */
+uintptr_t guest_translate_slowly(const struct guest_memory *mem, uint64_t gpa, uint32_t len,
+				 uint32_t *ret_run);
+
 /*
- * Where `gpa` is, and in *ret_run how many of `len` bytes (not 0) are contiguous from there. 0 if
- * it is in no region. A buffer that runs on into the next region takes another call. Any thread
- * that holds the lock of one of the guest's rings.
+ * Where `gpa` is, and in *ret_run how many of `len` bytes are contiguous from there. 0 if it is in
+ * no region. A buffer that runs on into the next region takes another call. Any thread that holds
+ * the lock of one of the guest's rings.
  */
 static inline uintptr_t guest_translate(const struct guest_memory *mem, uint64_t gpa, uint32_t len,
 					uint32_t *ret_run)
 {
+	const struct guest_region *r;
+	uint64_t offset;
+
 	if (unlikely(gpa >= mem->limit))
 		return 0;
-	for (unsigned i = mem->first[gpa >> mem->shift]; i < mem->n; i++) {
-		const struct guest_region *r = &mem->region[i];
-
-		if (likely(gpa < r->end)) {
-			if (unlikely(gpa < r->gpa))
-				return 0;
-			*ret_run = (uint32_t)MIN(len, r->end - gpa);
-			return r->host + (gpa - r->gpa);
-		}
-	}
-	return 0;
+	r = &mem->region[mem->first[gpa >> mem->shift]];
+	offset = gpa - r->gpa;
+	if (unlikely(offset >= r->size))
+		return guest_translate_slowly(mem, gpa, len, ret_run);
+	*ret_run = (uint32_t)MIN((uint64_t)len, r->size - offset);
+	return r->host + offset;
 }
 
 #endif

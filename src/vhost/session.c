@@ -184,7 +184,7 @@ static void act(struct session *s)
 	s->spoke = true;
 	r = message_handle(s->dev, m, &own, &err);
 	close_fds(m);
-	fatal = r && (type->flags & MESSAGE_FATAL);
+	fatal = r && (type->flags & MESSAGE_FATAL) && !(type->needs & ~agreed);
 	if (r && !fatal)
 		complain(s, &err);
 	if (own) {
@@ -233,6 +233,12 @@ static bool take_fds(struct session *s, struct msghdr *msg)
 	return good && !(msg->msg_flags & (MSG_CTRUNC | MSG_TRUNC));
 }
 
+/* With an answer unread, a front-end's close is a reset; that is no error either. */
+static void hung_up(struct session *s)
+{
+	session_end(s, s->have ? "the front-end closed its connection within a message" : "");
+}
+
 /* Reads up to `n` bytes. Returns how many; 0 if there are none now or the session is over. */
 static size_t receive(struct session *s, void *to, size_t n)
 {
@@ -259,8 +265,7 @@ static size_t receive(struct session *s, void *to, size_t n)
 		return 0;
 	}
 	if (got <= 0) {
-		session_end(s,
-			    s->have ? "the front-end closed its connection within a message" : "");
+		hung_up(s);
 		return 0;
 	}
 	if (!take_fds(s, &msg)) {
@@ -306,8 +311,9 @@ static void on_event(uv_poll_t *poll, int status, int events)
 {
 	struct session *s = poll->data;
 
+	/* An error of the socket's; libuv has no better name for any than EBADF. */
 	if (status < 0) {
-		session_end(s, uv_strerror(status));
+		hung_up(s);
 		return;
 	}
 	if (events & UV_WRITABLE)

@@ -26,14 +26,15 @@ struct span {
 };
 
 struct frame {
+	uint8_t *head;	   /* the first bytes: &snapshot[...] */
 	uint32_t len;	   /* of the whole frame, without virtio-net header */
 	uint16_t head_len; /* bytes of it that are in the snapshot */
 	uint16_t span;	   /* first of the spans that hold the rest */
 	uint16_t spans;
-	struct virtio_net_hdr hdr; /* checked */
-	uint32_t flow;		   /* flow_hash(), valid once `hashed` */
-	bool hashed;
-	uint8_t *head; /* the first bytes: &snapshot[...] */
+	bool plain;		   /* no offload is asked for: `hdr` has nothing to say */
+	bool hashed;		   /* `flow` is valid */
+	struct virtio_net_hdr hdr; /* checked; unless plain */
+	uint32_t flow;		   /* flow_hash() */
 };
 
 struct batch {

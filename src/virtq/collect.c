@@ -22,40 +22,59 @@ static void drop_count(struct virtq *vq, enum drop reason)
  * Copies the first bytes of the chain to `to` and moves the spans on past them. Returns how many
  * spans were consumed whole.
  */
-static inline unsigned gather(uint8_t *to, struct span *spans, uint32_t n)
+static unsigned gather_pieces(uint8_t *to, struct span *spans, uint32_t n)
 {
 	unsigned done = 0;
 
-	for (;;) {
+	while (n) {
 		uint32_t part = MIN(n, spans[done].len);
 
 		guest_copy_in(to, spans[done].at, part);
 		to += part;
 		n -= part;
-		if (spans[done].len > part) {
-			spans[done].at += part;
-			spans[done].len -= part;
-			return done;
-		}
-		done++;
-		if (!n)
-			return done;
+		spans[done].at += part;
+		spans[done].len -= part;
+		if (!spans[done].len)
+			done++;
 	}
+	return done;
+}
+
+static inline unsigned gather(uint8_t *to, struct span *spans, uint32_t n)
+{
+	if (unlikely(spans[0].len < n))
+		return gather_pieces(to, spans, n);
+	guest_copy_in(to, spans[0].at, n);
+	spans[0].at += n;
+	spans[0].len -= n;
+	return !spans[0].len;
+}
+
+static inline enum drop collect_header(const struct virtq *vq, struct frame *f, const uint8_t *hdr)
+{
+	memcpy(&f->hdr, hdr, sizeof(f->hdr));
+	f->plain = !(f->hdr.flags | f->hdr.gso_type);
+	if (likely(f->plain))
+		return DROP_NONE;
+	return vnet_hdr_check(&f->hdr, f->len, vq->features);
 }
 
 /* One chain to one frame; on DROP_NONE it is the batch's next. */
-static inline enum drop collect_chain(struct virtq *vq, struct batch *b, const struct vring_desc *d)
+static inline enum drop collect_chain(struct virtq *vq, struct batch *b,
+				      const struct split_entry *e)
 {
 	struct frame *f = &b->frame[b->n];
-	uint8_t *snapshot = b->snapshot[b->n];
 	struct span *spans = &b->span[b->spans];
-	unsigned n, consumed;
-	uint64_t total;
-	uint32_t head;
+	uint8_t *hdr = b->snapshot[b->n] + VNET_HDR_LEN - vq->hdr_len;
+	unsigned n = 1, consumed;
+	uint64_t total = e->len;
 	enum drop drop;
 
-	drop = chain_walk(vq, *d, 0, spans, BATCH_SPANS - b->spans, &n, &total);
-	if (unlikely(drop))
+	if (unlikely(b->spans == BATCH_SPANS))
+		return DROP_CHAIN_PIECES;
+	if (likely(e->whole))
+		spans[0] = (struct span){ .at = e->at, .len = e->len };
+	else if ((drop = chain_walk(vq, e->desc, 0, spans, BATCH_SPANS - b->spans, &n, &total)))
 		return drop;
 	if (unlikely(total < vq->hdr_len))
 		return DROP_HEADER_SHORT;
@@ -66,22 +85,16 @@ static inline enum drop collect_chain(struct virtq *vq, struct batch *b, const s
 		return DROP_FRAME_LONG;
 
 	/* A legacy header is shorter; the frame begins at the same place all the same. */
-	head = MIN((uint32_t)total, SNAPSHOT_COPIED - vq->hdr_len);
-	consumed = gather(snapshot + VNET_HDR_LEN - vq->hdr_len, spans, vq->hdr_len + head);
-	memcpy(&f->hdr, snapshot + VNET_HDR_LEN - vq->hdr_len, sizeof(f->hdr));
 	f->len = (uint32_t)total;
-	f->head = snapshot + VNET_HDR_LEN;
-	f->head_len = (uint16_t)head;
+	f->head = b->snapshot[b->n] + VNET_HDR_LEN;
+	f->head_len = (uint16_t)MIN(f->len, SNAPSHOT_COPIED - vq->hdr_len);
+	consumed = gather(hdr, spans, (uint32_t)vq->hdr_len + f->head_len);
+	drop = collect_header(vq, f, hdr);
+	if (unlikely(drop))
+		return drop;
 	f->span = (uint16_t)(b->spans + consumed);
 	f->spans = (uint16_t)(n - consumed);
 	f->hashed = false;
-	if (f->hdr.flags | f->hdr.gso_type) {
-		drop = vnet_hdr_check(&f->hdr, f->len, vq->features);
-		if (drop)
-			return drop;
-	} else {
-		memset(&f->hdr, 0, sizeof(f->hdr));
-	}
 	if (f->spans)
 		b->spans += n;
 	b->bytes += f->len;
@@ -108,12 +121,12 @@ static void collect(struct virtq *vq, struct batch *b, unsigned n)
 {
 	struct split_stage stage;
 
-	split_stage_fill(vq, &stage, 0, n, false);
+	split_stage_fill(vq, &stage, 0, n, 0);
 	for (unsigned i = 0; i < n && b->bytes < BATCH_BYTES; i++) {
 		enum drop drop = DROP_CHAIN_HEAD;
 
 		if (likely(!stage.entry[i].bad))
-			drop = collect_chain(vq, b, &stage.entry[i].desc);
+			drop = collect_chain(vq, b, &stage.entry[i]);
 		if (unlikely(drop)) {
 			if (drop == DROP_CHAIN_PIECES && b->spans)
 				break; /* it fits into a batch of its own: the next */

@@ -62,82 +62,105 @@ static void sink_copy(struct sink *sink, uintptr_t from, uint32_t n)
 }
 
 /*
- * Takes one more chain, looked ahead at by the stage, which is filled again from what is available
- * when it is used up. False if the ring has no more.
+ * The next chain, looked ahead at by the stage, which is filled again from what is available when
+ * it is used up; `taken` chains before it were looked at but not consumed. NULL if the ring has no
+ * more.
  */
-static inline bool take_head(struct virtq *vq, struct split_stage *stage, const struct taking *t,
-			     unsigned *ret_entry)
+static inline const struct split_entry *next_entry(struct virtq *vq, struct split_stage *stage,
+						   unsigned taken)
 {
 	if (unlikely(stage->next == stage->n)) {
-		unsigned n = split_available(vq, t->chains + 1);
+		unsigned n = split_available(vq, taken + 1);
 
-		if (n <= t->chains)
-			return false;
-		split_stage_fill(vq, stage, t->chains, MIN(n - t->chains, BATCH_FRAMES), true);
+		if (n <= taken)
+			return NULL;
+		split_stage_fill(vq, stage, taken, MIN(n - taken, BATCH_FRAMES),
+				 VRING_DESC_F_WRITE);
 	}
-	*ret_entry = stage->next++;
+	return &stage->entry[stage->next++];
+}
+
+/* Adds a chain to `t`; false if it is malformed. */
+static inline bool take_chain(const struct virtq *vq, const struct split_entry *e, struct taking *t)
+{
+	unsigned spans = 1;
+	uint64_t room = e->len;
+
+	t->chain[t->chains].head = e->head;
+	t->chains++;
+	if (e->whole && t->spans < BATCH_SPANS)
+		t->span[t->spans] = (struct span){ .at = e->at, .len = e->len };
+	else if (e->bad || chain_walk(vq, e->desc, VRING_DESC_F_WRITE, &t->span[t->spans],
+				      BATCH_SPANS - t->spans, &spans, &room))
+		return false;
+	t->chain[t->chains - 1].room = room;
+	t->spans += spans;
+	t->room += room;
 	return true;
 }
 
 /*
- * Buffers for `need` bytes. DROP_NONE: they are in `t`. DROP_FULL: the ring has too few now.
- * DROP_RX_CHAIN: the last chain of `t` is malformed, and none of them is of use. DROP_TOO_BIG: they
- * would not fit even into an idle ring.
+ * Buffers for `need` bytes, beginning with `e`. DROP_NONE: they are in `t`. DROP_FULL: the ring has
+ * too few now. DROP_RX_CHAIN: the last chain of `t` is malformed, and none of them is of use.
+ * DROP_TOO_BIG: they would not fit even into an idle ring.
  */
-static inline enum drop take(struct virtq *vq, struct split_stage *stage, uint64_t need,
-			     struct taking *t)
+static enum drop take(struct virtq *vq, struct split_stage *stage, const struct split_entry *e,
+		      uint64_t need, struct taking *t)
 {
 	t->chains = t->spans = 0;
 	t->room = 0;
-	do {
-		unsigned e, spans;
-		uint64_t room;
-
-		if (!take_head(vq, stage, t, &e))
-			return t->chains == vq->size ? DROP_TOO_BIG : DROP_FULL;
-		t->chain[t->chains].head = stage->entry[e].head;
-		t->chains++;
-		if (unlikely(stage->entry[e].bad ||
-			     chain_walk(vq, stage->entry[e].desc, VRING_DESC_F_WRITE,
-					&t->span[t->spans], BATCH_SPANS - t->spans, &spans, &room)))
+	for (;;) {
+		if (unlikely(!take_chain(vq, e, t)))
 			return DROP_RX_CHAIN;
-		t->chain[t->chains - 1].room = room;
-		t->spans += spans;
-		t->room += room;
-		if (unlikely(t->room < need && !vq->mergeable))
+		if (t->room >= need)
+			return DROP_NONE;
+		if (!vq->mergeable || t->chains == MIN(vq->size, BATCH_SPANS))
 			return DROP_TOO_BIG;
-	} while (t->room < need && t->chains < BATCH_SPANS);
-	return t->room < need ? DROP_TOO_BIG : DROP_NONE;
+		e = next_entry(vq, stage, t->chains);
+		if (!e)
+			return DROP_FULL;
+	}
 }
 
 /* The header as the receiver shall see it: 5.1.6.4.1, num_buffers is 1 without mergeable buffers.
  */
-static inline void fill_header(struct virtio_net_hdr_mrg_rxbuf *hdr, const struct frame *f,
-			       unsigned buffers)
+static inline struct virtio_net_hdr_mrg_rxbuf rx_header(const struct frame *f, unsigned buffers)
 {
-	hdr->hdr = f->hdr;
-	hdr->num_buffers = (uint16_t)buffers;
+	struct virtio_net_hdr_mrg_rxbuf hdr = { .num_buffers = (uint16_t)buffers };
+
+	if (unlikely(!f->plain))
+		hdr.hdr = f->hdr;
+	return hdr;
 }
 
-static inline void copy_frame(struct virtq *vq, const struct batch *b, const struct frame *f,
-			      struct taking *t)
+/* Into one stretch of memory. */
+static inline void copy_whole(const struct virtq *vq, const struct batch *b, const struct frame *f,
+			      uintptr_t to, unsigned buffers)
 {
-	struct virtio_net_hdr_mrg_rxbuf hdr;
+	struct virtio_net_hdr_mrg_rxbuf hdr = rx_header(f, buffers);
+
+	if (likely(vq->hdr_len == VNET_HDR_LEN))
+		guest_copy_out(to, &hdr, VNET_HDR_LEN);
+	else
+		guest_copy_out(to, &hdr, VNET_HDR_LEN_LEGACY);
+	to += vq->hdr_len;
+	guest_copy_out(to, f->head, f->head_len);
+	to += f->head_len;
+	for (unsigned i = 0; i < f->spans; i++) {
+		const struct span *s = &b->span[f->span + i];
+
+		guest_copy(to, s->at, s->len);
+		to += s->len;
+	}
+}
+
+/* Into whatever the chains are made of. */
+static void copy_pieces(const struct virtq *vq, const struct batch *b, const struct frame *f,
+			struct taking *t)
+{
+	struct virtio_net_hdr_mrg_rxbuf hdr = rx_header(f, t->chains);
 	struct sink sink = { .span = t->span };
 
-	fill_header(&hdr, f, t->chains);
-	if (likely(f->spans <= 1 && t->span[0].len >= vq->hdr_len + f->len)) {
-		uintptr_t to = t->span[0].at + vq->hdr_len;
-
-		if (likely(vq->hdr_len == VNET_HDR_LEN))
-			guest_copy_out(t->span[0].at, &hdr, VNET_HDR_LEN);
-		else
-			guest_copy_out(t->span[0].at, &hdr, VNET_HDR_LEN_LEGACY);
-		guest_copy_out(to, f->head, f->head_len);
-		if (f->spans)
-			guest_copy(to + f->head_len, b->span[f->span].at, b->span[f->span].len);
-		return;
-	}
 	sink_write(&sink, &hdr, vq->hdr_len);
 	sink_write(&sink, f->head, f->head_len);
 	for (unsigned i = 0; i < f->spans; i++)
@@ -160,7 +183,7 @@ static inline void put_used(struct virtq *vq, const struct taking *t, uint64_t l
 /* Reasons not to deliver that lie in the frame and what the driver agreed to. */
 static inline enum drop refuse(const struct virtq *vq, const struct frame *f)
 {
-	if (!vnet_hdr_plain(&f->hdr)) {
+	if (unlikely(!f->plain)) {
 		enum drop drop = vnet_hdr_accept(&f->hdr, vq->features);
 
 		if (drop || f->hdr.gso_type)
@@ -171,18 +194,17 @@ static inline enum drop refuse(const struct virtq *vq, const struct frame *f)
 	return DROP_NONE;
 }
 
-static enum drop deliver_frame(struct virtq *vq, const struct batch *b, const struct frame *f,
-			       struct split_stage *stage, struct taking *t)
+/* A frame for which one plain buffer is not enough. */
+static enum drop deliver_pieces(struct virtq *vq, const struct batch *b, const struct frame *f,
+				struct split_stage *stage, const struct split_entry *e,
+				struct taking *t)
 {
 	uint64_t need = vq->hdr_len + (uint64_t)f->len;
-	enum drop drop = refuse(vq, f);
+	enum drop drop = take(vq, stage, e, need, t);
 
-	if (unlikely(drop))
-		return drop;
-	drop = take(vq, stage, need, t);
 	switch (drop) {
 	case DROP_NONE:
-		copy_frame(vq, b, f, t);
+		copy_pieces(vq, b, f, t);
 		put_used(vq, t, need);
 		return DROP_NONE;
 	case DROP_RX_CHAIN:
@@ -194,6 +216,27 @@ static enum drop deliver_frame(struct virtq *vq, const struct batch *b, const st
 		stage->n = stage->next = 0;
 		return drop;
 	}
+}
+
+static inline enum drop deliver_frame(struct virtq *vq, const struct batch *b,
+				      const struct frame *f, struct split_stage *stage,
+				      struct taking *t)
+{
+	uint32_t need = (uint32_t)vq->hdr_len + f->len;
+	const struct split_entry *e;
+	enum drop drop = refuse(vq, f);
+
+	if (unlikely(drop))
+		return drop;
+	e = next_entry(vq, stage, 0);
+	if (unlikely(!e))
+		return DROP_FULL;
+	if (unlikely(!e->whole || e->len < need))
+		return deliver_pieces(vq, b, f, stage, e, t);
+	copy_whole(vq, b, f, e->at, 1);
+	split_used_store(vq, vq->used_next++, e->head, need);
+	vq->avail_next++;
+	return DROP_NONE;
 }
 
 frame_set virtq_deliver(struct virtq *vq, struct batch *b, frame_set set, struct virtq_calls *calls)
@@ -212,7 +255,7 @@ frame_set virtq_deliver(struct virtq *vq, struct batch *b, frame_set set, struct
 		goto unlock;
 	}
 	n = MIN(split_available(vq, n), n);
-	split_stage_fill(vq, &stage, 0, n, true);
+	split_stage_fill(vq, &stage, 0, n, VRING_DESC_F_WRITE);
 	batch_for_each (i, set) {
 		const struct frame *f = &b->frame[i];
 		enum drop drop = deliver_frame(vq, b, f, &stage, &t);

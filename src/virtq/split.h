@@ -87,21 +87,40 @@ static inline unsigned split_available(struct virtq *vq, unsigned want)
 
 /*
  * Entries that were looked ahead at, in stages so that their cache misses overlap: heads, then
- * descriptors, then the first line of each buffer. Looking does not take: `avail_next` moves when
+ * descriptors, then the first lines of each buffer. Looking does not take: `avail_next` moves when
  * the entry is consumed.
  */
-struct split_stage {
-	unsigned n, next;
-	struct {
-		uint16_t head;
-		bool bad; /* the head is outside the ring */
-		struct vring_desc desc;
-	} entry[BATCH_FRAMES];
+struct split_entry {
+	uintptr_t at; /* of a whole chain */
+	uint32_t len;
+	uint16_t head;
+	bool bad;   /* the head is outside the ring */
+	bool whole; /* the common case: the chain is one descriptor, of one span */
+	struct vring_desc desc;
 };
 
-static inline void split_stage_fill(struct virtq *vq, struct split_stage *stage, unsigned first,
-				    unsigned n, bool write)
+struct split_stage {
+	unsigned n, next;
+	struct split_entry entry[BATCH_FRAMES];
+};
+
+static inline void split_prefetch(uintptr_t at, bool write)
 {
+	if (write) {
+		prefetch_write((void *)at);
+		prefetch_write((void *)(at + CACHE_LINE));
+	} else {
+		prefetch((void *)at);
+		prefetch((void *)(at + CACHE_LINE));
+	}
+}
+
+/* `write` is VRING_DESC_F_WRITE or 0, as in chain_walk(). */
+static inline void split_stage_fill(struct virtq *vq, struct split_stage *stage, unsigned first,
+				    unsigned n, uint16_t write)
+{
+	const uint16_t shape = VRING_DESC_F_NEXT | VRING_DESC_F_INDIRECT | VRING_DESC_F_WRITE;
+
 	stage->n = n;
 	stage->next = 0;
 	for (unsigned i = 0; i < n; i++) {
@@ -110,27 +129,22 @@ static inline void split_stage_fill(struct virtq *vq, struct split_stage *stage,
 
 		stage->entry[i].head = head;
 		stage->entry[i].bad = head >= vq->size;
-		if (likely(head < vq->size))
-			prefetch((void *)(vq->addr.desc + head * DESC_SIZE));
+		prefetch((void *)(vq->addr.desc + head * DESC_SIZE));
 	}
 	for (unsigned i = 0; i < n; i++) {
-		struct vring_desc *d = &stage->entry[i].desc;
+		struct split_entry *e = &stage->entry[i];
 		uint32_t run = 0;
-		uintptr_t at;
 
-		if (unlikely(stage->entry[i].bad))
+		e->whole = false;
+		if (unlikely(e->bad))
 			continue;
-		guest_load_desc(vq->addr.desc + stage->entry[i].head * DESC_SIZE, d);
-		at = guest_translate(vq->mem, d->addr, 1, &run);
-		if (likely(at)) {
-			if (write) {
-				prefetch_write((void *)at);
-				prefetch_write((void *)(at + CACHE_LINE));
-			} else {
-				prefetch((void *)at);
-				prefetch((void *)(at + CACHE_LINE));
-			}
-		}
+		guest_load_desc(vq->addr.desc + e->head * DESC_SIZE, &e->desc);
+		e->at = guest_translate(vq->mem, e->desc.addr, e->desc.len, &run);
+		if (unlikely(!e->at))
+			continue;
+		e->len = e->desc.len;
+		e->whole = (e->desc.flags & shape) == write && run == e->len;
+		split_prefetch(e->at, write);
 	}
 }
 

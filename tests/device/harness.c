@@ -15,9 +15,9 @@
 #include "base/clock.h"
 #include "control/client.h"
 
-#define START_MS  10000 /* under a sanitizer or valgrind it takes its time */
+#define START_MS    10000 /* under a sanitizer or valgrind it takes its time */
 #define PATIENCE_MS 10000 /* without progress: lost */
-#define LOOK_US	  200
+#define LOOK_US	    200
 
 /* In the child. Frames need CPUs of their own only in benchmarks: nothing is pinned. */
 static void become_switch(struct rig *rig)
@@ -187,7 +187,8 @@ void rig_wait_state(struct rig *rig, unsigned port, const char *state)
 		json_t *answer = ask(rig, "show.port");
 		json_t *row = port_row(answer, port);
 
-		snprintf(last, sizeof(last), "%s", json_string_value(json_object_get(row, "state")));
+		snprintf(last, sizeof(last), "%s",
+			 json_string_value(json_object_get(row, "state")));
 		json_decref(answer);
 		if (!strcmp(last, state))
 			return;
@@ -231,8 +232,19 @@ unsigned rig_resident(const struct rig *rig)
 void frame_make(uint8_t *frame, uint32_t len, unsigned from, unsigned to, uint32_t seed)
 {
 	uint64_t x = seed * 0x9e3779b97f4a7c15ull + 1;
-	const uint8_t head[FRAME_MIN] = { 2, 0, 0, 0, 0, (uint8_t)(to + 1), 2, 0, 0, 0, 0,
-					  (uint8_t)(from + 1), ETHERTYPE_TEST >> 8,
+	const uint8_t head[FRAME_MIN] = { 2,
+					  0,
+					  0,
+					  0,
+					  0,
+					  (uint8_t)(to + 1),
+					  2,
+					  0,
+					  0,
+					  0,
+					  0,
+					  (uint8_t)(from + 1),
+					  ETHERTYPE_TEST >> 8,
 					  ETHERTYPE_TEST & 0xff };
 
 	memcpy(frame, head, MIN(len, (uint32_t)FRAME_MIN));
@@ -332,6 +344,7 @@ void stream_run(struct stream *s)
 		struct driver_frame f;
 		int rc;
 
+		driver_post(s->to, s->to_pair);
 		sent += send_some(s, sent, MIN(s->count, received + s->window));
 		if (s->by_call)
 			rc = driver_receive_wait(s->to, s->to_pair, got, sizeof(got), &f,

@@ -56,7 +56,8 @@ void rig_wait_state(struct rig *rig, unsigned port, const char *state);
 unsigned rig_open_fds(const struct rig *rig);
 unsigned rig_resident(const struct rig *rig);
 
-/* A frame of `len` bytes from port `from` to port `to`: addresses, type, and a pattern of `seed`. */
+/* A frame of `len` bytes from port `from` to port `to`: addresses, type, and a pattern of `seed`.
+ */
 void frame_make(uint8_t *frame, uint32_t len, unsigned from, unsigned to, uint32_t seed);
 
 /* A stream of frames from one driver to another. Zeroes are sensible defaults. */

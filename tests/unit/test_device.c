@@ -493,7 +493,8 @@ static void rings_must_lie_aligned_in_one_region(void **state)
 		{ 0, -0x402, 0, -EFAULT },			      /* just before the region */
 		{ MEMORY_SIZE - 16 * RING_SIZE, 0, 0, 0 },	      /* just within */
 		{ MEMORY_SIZE - 16 * RING_SIZE + 16, 0, 0, -EFAULT }, /* into the next */
-		{ 0, 0, MEMORY_SIZE - 0x800 - 6 - 8 * RING_SIZE + 4, -EFAULT },
+		{ 0, 0, MEMORY_SIZE - 0x800 - 8 * RING_SIZE - 8, 0 },
+		{ 0, 0, MEMORY_SIZE - 0x800 - 8 * RING_SIZE - 4, -EFAULT }, /* its last field */
 		{ -0x10000, 0, 0, -EFAULT },
 		{ 0, 0, INT64_MIN, -EFAULT },
 		{ -(int64_t)MEMORY_UVA - 16, 0, 0, -EFAULT }, /* wraps around */

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A session and its front-end in one thread: send, let the loop turn, look at what came back. */
+#ifndef RINGWAY_TEST_SESSION_RIG_H
+#define RINGWAY_TEST_SESSION_RIG_H
+
+#include "vhost_rig.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "vhost/session.h"
+
+#define NEED (VHOST_USER_VERSION | VHOST_USER_NEED_REPLY)
+
+struct rig {
+	uv_loop_t loop;
+	struct vhost_device dev;
+	struct session *session;
+	int fd; /* the front-end's side, or -1 */
+	unsigned ended, changed;
+	char reason[256];
+	void (*on_changed)(void); /* done from within the hook, once */
+	void (*on_ended)(void);
+};
+
+extern struct rig *rig;
+
+static inline void rig_ended(void *ctx, const char *reason)
+{
+	void (*then)(void) = rig->on_ended;
+
+	rig->ended++;
+	snprintf(rig->reason, sizeof(rig->reason), "%s", reason);
+	rig->on_ended = NULL;
+	if (then)
+		then();
+}
+
+static inline void rig_changed(void *ctx)
+{
+	void (*then)(void) = rig->on_changed;
+
+	rig->changed++;
+	rig->on_changed = NULL;
+	if (then)
+		then();
+}
+
+static inline void rig_turn(void)
+{
+	for (unsigned i = 0; i < 4; i++)
+		uv_run(&rig->loop, UV_RUN_NOWAIT);
+}
+
+/* A new connection; whatever there was is closed. */
+static inline void rig_connect(void)
+{
+	static const struct session_hooks hooks = { rig_ended, rig_changed };
+	struct error err;
+	int pair[2];
+
+	if (rig->fd >= 0)
+		close(rig->fd);
+	rig_turn();
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	rig->fd = pair[0];
+	rig->ended = rig->changed = 0;
+	assert_int_equal(session_start(&rig->loop, pair[1], &rig->dev, "p0", &hooks, NULL,
+				       &rig->session, &err),
+			 0);
+}
+
+static inline void rig_send_raw(const void *bytes, size_t n, const int *fds, unsigned n_fds)
+{
+	char control[CMSG_SPACE(16 * sizeof(int))] = { 0 };
+	struct iovec iov = { .iov_base = (void *)bytes, .iov_len = n };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (n_fds) {
+		struct cmsghdr *c = (struct cmsghdr *)control;
+
+		msg.msg_control = control;
+		msg.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
+		memcpy(CMSG_DATA(c), fds, n_fds * sizeof(int));
+	}
+	assert_int_equal(sendmsg(rig->fd, &msg, MSG_NOSIGNAL), (ssize_t)n);
+}
+
+static inline void rig_send_flags(uint32_t request, uint32_t flags, const void *payload,
+				  uint32_t size, const int *fds, unsigned n_fds)
+{
+	uint8_t bytes[sizeof(struct vhost_user_header) + VHOST_USER_PAYLOAD_MAX];
+	struct vhost_user_header h = { .request = request, .flags = flags, .size = size };
+
+	memcpy(bytes, &h, sizeof(h));
+	if (size)
+		memcpy(bytes + sizeof(h), payload, size);
+	rig_send_raw(bytes, sizeof(h) + size, fds, n_fds);
+}
+
+/* Sends one message with need_reply and lets the session see it. */
+static inline void rig_send(uint32_t request, const void *payload, uint32_t size, const int *fds,
+			    unsigned n_fds)
+{
+	rig_send_flags(request, NEED, payload, size, fds, n_fds);
+	rig_turn();
+}
+
+struct rig_reply {
+	struct vhost_user_header header;
+	union vhost_user_payload payload;
+};
+
+/* The next reply; false if there is none. */
+static inline bool rig_reply(struct rig_reply *ret)
+{
+	ssize_t n = recv(rig->fd, &ret->header, sizeof(ret->header), MSG_DONTWAIT);
+
+	if (n <= 0)
+		return false;
+	assert_int_equal(n, sizeof(ret->header));
+	assert_true(ret->header.size <= sizeof(ret->payload));
+	n = recv(rig->fd, &ret->payload, ret->header.size, MSG_DONTWAIT);
+	assert_int_equal(n, ret->header.size);
+	return true;
+}
+
+static inline bool rig_alive(void)
+{
+	return !rig->ended;
+}
+
+/* Exactly one acknowledgement has come: its value. */
+static inline uint64_t rig_ack(uint32_t request)
+{
+	struct rig_reply reply, more;
+
+	assert_true(rig_reply(&reply));
+	assert_int_equal(reply.header.request, request);
+	assert_int_equal(reply.header.flags, VHOST_USER_VERSION | VHOST_USER_REPLY);
+	assert_int_equal(reply.header.size, sizeof(uint64_t));
+	assert_false(rig_reply(&more));
+	return reply.payload.u64;
+}
+
+static inline uint64_t rig_u64(uint32_t request, uint64_t value)
+{
+	rig_send(request, &value, sizeof(value), NULL, 0);
+	return rig_ack(request);
+}
+
+static inline uint64_t rig_state(uint32_t request, uint32_t index, uint32_t num)
+{
+	struct vhost_user_vring_state s = { index, num };
+
+	rig_send(request, &s, sizeof(s), NULL, 0);
+	return rig_ack(request);
+}
+
+static inline uint64_t rig_fd(uint32_t request, uint64_t value, int fd)
+{
+	rig_send(request, &value, sizeof(value), &fd, 1);
+	return rig_ack(request);
+}
+
+static inline uint64_t rig_get(uint32_t request)
+{
+	rig_send(request, NULL, 0, NULL, 0);
+	return rig_ack(request);
+}
+
+/* Connected, all protocol features agreed to. */
+static inline void rig_handshake(void)
+{
+	uint64_t features = VHOST_PROTOCOL_FEATURES_OFFERED;
+	struct rig_reply none;
+
+	rig_connect();
+	rig_send(VHOST_USER_SET_PROTOCOL_FEATURES, &features, sizeof(features), NULL, 0);
+	assert_false(rig_reply(&none)); /* REPLY_ACK holds from the next message on */
+}
+
+static inline int rig_open(void **state)
+{
+	rig = calloc(1, sizeof(*rig));
+	rig->fd = -1;
+	uv_loop_init(&rig->loop);
+	device_init(&rig->dev, NULL);
+	return 0;
+}
+
+static inline int rig_close(void **state)
+{
+	if (rig->fd >= 0)
+		close(rig->fd);
+	rig_turn();
+	device_destroy(&rig->dev);
+	assert_int_equal(uv_loop_close(&rig->loop), 0); /* no handle is left */
+	rcu_barrier();
+	free(rig);
+	return 0;
+}
+
+#endif
