@@ -34,7 +34,8 @@ ip addr add $address dev eth0
 AGENT = """\
 #!/bin/sh
 # A line in: "ID COMMAND"; when the command has ended, a line out: "ID STATUS OUTPUT", command and output in base64.
-# Commands run side by side; "hello" tells that the guest has booted.
+# Commands run side by side; "hello" tells that the guest has booted. They are no children of the shell that reads: the
+# end of a child would interrupt its read, which then forgets what it has of a line.
 stty raw -echo
 echo hello
 run() {
@@ -44,7 +45,7 @@ run() {
     (flock 9; echo "$1 $status $(base64 -w 0 /tmp/$1.out)") 9>/tmp/agent.lock
     rm /tmp/$1.sh /tmp/$1.out
 }
-while read -r id command; do run "$id" "$command" & done
+while read -r id command; do (run "$id" "$command" &); done
 """
 
 INITTAB = """\

@@ -183,7 +183,7 @@ static int shake_hands(struct driver *d, struct error *err)
 		rc = enable_all(d, err);
 	if (!rc)
 		rc = frontend_add_status(&d->fe, VIRTIO_CONFIG_S_DRIVER_OK, err);
-	return rc;
+	return rc ? rc : frontend_sync(&d->fe, err);
 }
 
 int driver_open(const struct driver_config *config, struct driver **ret, struct error *err)

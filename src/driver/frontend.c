@@ -107,6 +107,14 @@ int frontend_set_features(struct frontend *fe, struct error *err)
 	return frontend_set_u64(fe, VHOST_USER_SET_FEATURES, fe->features, err);
 }
 
+int frontend_sync(struct frontend *fe, struct error *err)
+{
+	uint64_t features;
+
+	/* Requests are served in order, and this one is answered always. */
+	return frontend_get(fe, VHOST_USER_GET_FEATURES, &features, err);
+}
+
 static struct vhost_user_region describe(const struct driver_region *r)
 {
 	return (struct vhost_user_region){ .guest_phys_addr = r->gpa,

@@ -37,6 +37,9 @@ int frontend_set_u64(struct frontend *fe, uint32_t request, uint64_t value, stru
 int frontend_greet(struct frontend *fe, uint64_t features, uint64_t protocol, struct error *err);
 int frontend_set_features(struct frontend *fe, struct error *err);
 
+/* Returns when the device has acted on all that it was told, also without REPLY_ACK. */
+int frontend_sync(struct frontend *fe, struct error *err);
+
 /* The memory table, as a whole or region by region (CONFIGURE_MEM_SLOTS). */
 int frontend_set_memory(struct frontend *fe, const struct driver_memory *mem, bool slots,
 			struct error *err);

@@ -4,8 +4,8 @@
  *
  * An address has two buckets to be in, each one cache line of eight words; a lookup reads one line
  * or two, and compares without branches because the place in a bucket cannot be predicted. With two
- * choices the table can be filled to three quarters before one address in a thousand finds both of
- * its buckets full. Which buckets they are depends on a secret, since senders choose addresses.
+ * choices the table can be filled to three quarters before one address in ten thousand finds both
+ * of its buckets full. Which buckets they are depends on a secret, since senders choose addresses.
  *
  * A word is the address above the port's number plus one, so that no word in use is 0. Readers take
  * it with one relaxed load: it refers to nothing but the port table, whose entries are read anew.
@@ -35,7 +35,7 @@ _Static_assert(PORTS_MAX < UINT16_MAX, "the number plus one fits the word");
 struct mac_table {
 	uint64_t word[BUCKETS][WAYS] cache_aligned;
 	uint32_t seen[BUCKETS][WAYS]; /* seconds; written with the mutex held, read relaxed */
-	uint64_t secret[2];	      /* never change */
+	uint64_t secret[3];	      /* never change */
 
 	pthread_mutex_t mutex cache_aligned;
 	uint16_t entries[PORTS_MAX]; /* of each port */
@@ -72,12 +72,25 @@ void mac_table_free(struct mac_table *table)
 	free(table);
 }
 
+static uint64_t fold(uint64_t a, uint64_t b)
+{
+	__uint128_t product = (__uint128_t)a * b;
+
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/*
+ * Twice, because addresses come in rows: one multiplication by a secret that happens to be of an
+ * unlucky form leaves most of a row in a few buckets.
+ */
 static struct buckets buckets_of(const struct mac_table *table, uint64_t mac)
 {
-	__uint128_t product = (__uint128_t)(mac ^ table->secret[0]) * (table->secret[1] | 1);
-	uint64_t hash = (uint64_t)product ^ (uint64_t)(product >> 64);
-	unsigned first = hash % BUCKETS;
+	const uint64_t golden_ratio = 0x9e3779b97f4a7c15u;
+	uint64_t hash = fold(mac ^ table->secret[0], table->secret[1] | 1);
+	unsigned first;
 
+	hash = fold(hash ^ table->secret[2], golden_ratio);
+	first = hash % BUCKETS;
 	/* An odd difference: never the same bucket twice. */
 	return (struct buckets){ first, first ^ ((hash >> 32) % BUCKETS | 1) };
 }

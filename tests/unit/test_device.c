@@ -578,7 +578,7 @@ static void the_smaller_mtu_counts_and_reaches_running_rings(void **state)
 
 static void a_reset_leaves_no_descriptor_no_mapping_and_no_agreement(void **state)
 {
-	unsigned fds = open_fds(), mappings = memory_mappings();
+	unsigned fds = open_fds_settled(), mappings = memory_mappings();
 
 	for (unsigned i = 0; i < 1000; i++) {
 		unsigned index = i % VHOST_RINGS_MAX;
@@ -589,7 +589,7 @@ static void a_reset_leaves_no_descriptor_no_mapping_and_no_agreement(void **stat
 				 0);
 		device_reset(&rig->dev);
 	}
-	assert_int_equal(open_fds(), fds);
+	assert_int_equal(open_fds_settled(), fds);
 	assert_int_equal(memory_mappings(), mappings);
 	assert_int_equal(rig->dev.features, 0);
 	assert_false(rig->dev.agreed);

@@ -169,6 +169,18 @@ static void ports_tell_flows_apart_behind_tags_and_options(void **state)
 	}
 }
 
+static void a_header_that_is_shorter_than_possible_has_no_ports(void **state)
+{
+	struct packet p = some(4, TCP), r = reverse(p);
+
+	build(&p);
+	build(&r);
+	for (uint8_t words = 0; words < 5; words++) {
+		p.bytes[14] = r.bytes[14] = 0x40 | words;
+		assert_int_equal(hash_bytes(p.bytes, p.len), hash_bytes(r.bytes, r.len));
+	}
+}
+
 static void the_same_ports_of_other_ends_are_another_flow(void **state)
 {
 	for (unsigned version = 4; version <= 6; version += 2) {
@@ -289,6 +301,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(both_directions_of_a_flow_have_one_hash),
 		cmocka_unit_test(ports_tell_flows_apart_behind_tags_and_options),
+		cmocka_unit_test(a_header_that_is_shorter_than_possible_has_no_ports),
 		cmocka_unit_test(the_same_ports_of_other_ends_are_another_flow),
 		cmocka_unit_test(all_fragments_of_a_packet_have_one_hash),
 		cmocka_unit_test(without_ports_the_addresses_decide),

@@ -15,6 +15,7 @@
 #define PER_US 10u
 #define LIMIT  ((uint64_t)FULL_HOLD_US * PER_US)
 #define START  1000u
+#define MEMORY (FRAME_LEN_MAX + 256)
 
 static struct vswitch sw;
 static struct virtq_calls calls;
@@ -29,11 +30,11 @@ static int set_up(void **state)
 	fake_init(&a);
 	fake_init(&b);
 	a.room = b.room = 0;
-	memory = malloc(FRAME_LEN_MAX);
+	memory = malloc(MEMORY);
 	if (!memory || switch_init(&sw) || switch_add(&sw, &sender.port) ||
 	    switch_add(&sw, &a.port) || switch_add(&sw, &b.port))
 		return -1;
-	for (unsigned i = 0; i < FRAME_LEN_MAX; i++)
+	for (unsigned i = 0; i < MEMORY; i++)
 		memory[i] = (uint8_t)(i * 7 + i / 256);
 	batch_begin(&batch);
 	return 0;
@@ -70,13 +71,13 @@ static void a_held_frame_is_what_the_sender_had_when_it_was_held(void **state)
 	uint32_t hash[ARRAY_SIZE(lengths)];
 
 	for (unsigned i = 0; i < ARRAY_SIZE(lengths); i++) {
-		struct frame *f = batch_add(&batch, 2, 4, i, lengths[i], memory, 1000 + i);
+		struct frame *f = batch_add(&batch, 2, 4, i, lengths[i], memory + i, 1000 + i);
 
 		f->hdr.gso_size = (uint16_t)i;
 		hash[i] = fake_hash(&batch, f);
 	}
 	hold(&a, batch_all(&batch));
-	memset(memory, 0xee, FRAME_LEN_MAX);
+	memset(memory, 0xee, MEMORY);
 	memset(&batch, 0xee, sizeof(batch));
 	a.room = 100;
 	assert_true(retry(START));
@@ -229,7 +230,7 @@ static void a_batch_of_the_longest_frames_fits(void **state)
 	for (unsigned turn = 0; turn < 3; turn++) {
 		batch_begin(&batch);
 		for (unsigned i = 0; i < BATCH_FRAMES; i++)
-			batch_add(&batch, 2, 4, i, FRAME_LEN_MAX, memory, 4096);
+			batch_add(&batch, 2, 4, i, FRAME_LEN_MAX, memory + i, 4096);
 		hold(&a, batch_all(&batch));
 		assert_int_equal(a.port.egress_dropped[DROP_NO_MEMORY], 0);
 		a.room = BATCH_FRAMES;

@@ -1,0 +1,426 @@
+#!/usr/bin/env python3
+"""The command line, the control socket and the life of the switch's process, from outside."""
+import itertools
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+from rig import RigError
+from rig.tap import main
+
+READY_SECONDS = 20
+END_SECONDS = 1  # what is promised
+COMMANDS = [["run"], ["port"], ["port", "add"], ["port", "del"], ["port", "set"], ["show"], ["save"], ["version"],
+            ["bench"]]
+NOBODY = 65534
+KEYS = {
+    "port": {"name", "kind", "state", "reason", "features", "queue_pairs", "mtu", "last_error", "ingress", "egress"},
+    "queue": {"port", "queue", "direction", "state", "size", "frames", "bytes", "kicks", "calls", "worker"},
+    "fdb": {"mac", "port", "age"},
+    "worker": {"worker", "cpu", "cpu_ns", "busy_cycles", "frames", "bursts", "sleeps", "queues", "armed"},
+    "feature": {"bit", "name", "offered", "text"},
+}
+
+
+def check(condition, complaint):
+    if not condition:
+        raise RigError(complaint)
+
+
+def wait_for(condition, what, seconds=READY_SECONDS):
+    end = time.monotonic() + seconds
+    while not condition():
+        check(time.monotonic() < end, f"{what} did not happen within {seconds} s")
+        time.sleep(0.01)
+
+
+class Place:
+    """A folder with a control socket, and the switches that were started in it."""
+
+    def __init__(self, binary):
+        self.binary = str(Path(binary).resolve())
+        self.folder = Path(tempfile.mkdtemp(prefix="ringway-cli-"))
+        self.control = self.folder / "control.sock"
+        self.switches = []
+        self.log = self.folder.with_suffix(".log")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for switch in self.switches:
+            if switch.poll() is None:
+                switch.kill()
+            switch.wait()
+        self.log.unlink(missing_ok=True)
+        shutil.rmtree(self.folder)
+
+    def call(self, *words, control=True, **options):
+        command = [self.binary, *map(str, words)]
+        if control:
+            command += ["--control", str(self.control)]
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, **options)
+
+    def expect(self, status, *words, **options):
+        """What the command printed; on failure it must have been one line on stderr."""
+        run = self.call(*words, **options)
+        check(run.returncode == status, f"{words}: status {run.returncode}, not {status}: {run.stderr}")
+        if status:
+            check(not run.stdout, f"{words}: printed {run.stdout!r} though it failed")
+            check(run.stderr.count("\n") == 1, f"{words}: not one line: {run.stderr!r}")
+            return run.stderr
+        check(not run.stderr or words[0] == "run", f"{words}: said {run.stderr!r}")
+        return run.stdout
+
+    def show(self, what, *name):
+        return next(iter(json.loads(self.expect(0, "show", what, *name, "--json")).values()))
+
+    def start(self, *words, control=True, **options):
+        """A switch that answers."""
+        command = [self.binary, "run", *map(str, words)]
+        if control:
+            command += ["--control", str(self.control)]
+        with open(self.log, "a") as log:
+            switch = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **options)
+        self.switches.append(switch)
+
+        def answers():
+            check(switch.poll() is None, f"the switch has ended: {self.log.read_text()}")
+            return self.call("show", control=control, env=options.get("env")).returncode == 0
+        wait_for(answers, "an answer")
+        return switch
+
+    def names(self):
+        return sorted(path.name for path in self.folder.iterdir())
+
+
+def end(switch, number=signal.SIGTERM):
+    """Ends it; returns the status and the seconds that took."""
+    start = time.monotonic()
+    switch.send_signal(number)
+    return switch.wait(timeout=20), time.monotonic() - start
+
+
+def test_help(tap, place):
+    with tap.test("each command explains itself, with an example"):
+        for command in COMMANDS:
+            text = place.expect(0, *command, "--help", control=False)
+            check(text.startswith("usage: ringway " + command[0]), f"{command}: {text[:40]!r}")
+            check("example" in text, f"{command}: no example")
+        for words in (["--help"], ["-h"]):
+            text = place.expect(0, *words, control=False)
+            for command in COMMANDS:
+                check(command[0] in text, f"{command[0]} is not in the list")
+    with tap.test("the manual page has each option and command"):
+        # Hyphens that are to be typed are \- in a manual page.
+        page = (ROOT / "man" / "ringway.8").read_text().replace("\\-", "-")
+        for command in COMMANDS[:-1]:
+            check(" ".join(["ringway", *command]) in page, f"{command} is not in the manual")
+            text = place.expect(0, *command, "--help", control=False)
+            for option in sorted(set(re.findall(r"--[a-z-]+", text))):
+                check(option in page, f"{option} of {command} is not in the manual")
+    with tap.test("the version is told by option and command"):
+        check(place.expect(0, "--version", control=False) == place.expect(0, "version", control=False), "they differ")
+        check(re.fullmatch(r"ringway \d+\.\d+\.\d+\n", place.expect(0, "version", control=False)), "no version")
+
+
+def test_usage(tap, place):
+    with tap.test("wrong usage ends with status 2 and points to the help"):
+        for words in (["frob"], ["run", "--frob"], ["run", "-x"], ["run", "extra"], ["run", "--workers", "0"],
+                      ["run", "--workers", "many"], ["run", "--workers", "2", "--cpus", "0"], ["run", "--cpus", "1-0"],
+                      ["run", "--workers"], ["run", "--port", "a"], ["run", "--port", "a 'b"], ["port"], ["port", "frob"],
+                      ["port", "add", "a"], ["port", "add", "a/b", "vhost-user"], ["port", "set", "a"], ["port", "del"],
+                      ["show", "frob"], ["show", "port", "a", "b"], ["save", "extra"], ["version", "extra"]):
+            said = place.expect(2, *words, control=False)
+            check("--help'" in said, f"{words}: no word of the help: {said!r}")
+        check(place.call(control=False).returncode == 2, "no command at all")
+    with tap.test("status 3 when no switch answers, with the remedy"):
+        for words in (["show"], ["save"], ["port", "add", "a", "vhost-user", "listen=/x"], ["port", "del", "a"]):
+            check("ringway run" in place.expect(3, *words), f"{words}: no remedy")
+        place.control.write_text("")
+        place.expect(3, "show")
+        place.control.unlink()
+
+
+def test_bad_file(tap, place):
+    config = place.folder / "bad.conf"
+    good = f"port add vm1 vhost-user listen={place.folder}/vm1.sock\n"
+    with tap.test("an error in a file is told as FILE:LINE and nothing is started"):
+        for text, line in (("port add\n", 2), ("frob\n", 2), ("port add vm1 vhost-user\n", 2),
+                           ("port add vm2 frob\n", 2), ("\n# x\nport add vm2 vhost-user listen=/x frob=1\n", 4),
+                           ("port add vm2 vhost-user\n", 2), ("port set vm1 frob=1\n", 2),
+                           ("run --workers x\n", 2), ("port add vm2 'vhost-user\n", 2)):
+            config.write_text(good + text)
+            said = place.expect(1, "run", "-f", config)
+            check(said.startswith(f"{config}:{line}: "), f"{text!r}: {said!r}")
+            check(place.names() == ["bad.conf"], f"{text!r} left {place.names()}")
+        check(str(config) in place.expect(1, "run", "-f", f"{config}.none"), "a missing file is not named")
+    with tap.test("a port that cannot start leaves nothing behind"):
+        taken = place.folder / "taken"
+        taken.write_text("precious")
+        config.write_text(good + f"port add vm2 vhost-user listen={taken}\n")
+        check("vm2" in place.call("run", "-f", config).stderr, "the port is not named")
+        check(place.names() == ["bad.conf", "taken"], f"it left {place.names()}")
+        check(taken.read_text() == "precious", "a file that is no socket was touched")
+        taken.unlink()
+    config.unlink()
+
+
+def test_life(tap, place):
+    port = f"vm1 vhost-user listen={place.folder}/vm1.sock"
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with tap.test(f"{number.name} ends it within {END_SECONDS} s and removes its sockets"):
+            switch = place.start("--port", port, "--port", f"vm2 vhost-user connect={place.folder}/none.sock")
+            check(place.names() == ["control.sock", "vm1.sock"], f"there are {place.names()}")
+            status, seconds = end(switch, number)
+            check(status == 0, f"status {status}: {place.log.read_text()}")
+            check(seconds < END_SECONDS, f"it took {seconds:.2f} s")
+            check(not place.names(), f"it left {place.names()}")
+    with tap.test("a client that is connected does not delay the end"):
+        switch = place.start("--port", port)
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(place.control))
+            status, seconds = end(switch)
+        check(status == 0 and seconds < END_SECONDS, f"status {status} after {seconds:.2f} s")
+    with tap.test("a second switch at the same control socket is refused"):
+        switch = place.start("--port", port)
+        said = place.expect(1, "run")
+        check("answers" in said and str(place.control) in said, said)
+        check(len(place.show("port")) == 1, "the first has suffered")
+    with tap.test("what a killed switch left is replaced"):
+        switch.kill()
+        switch.wait()
+        check(place.names() == ["control.sock", "vm1.sock"], "nothing was left to replace")
+        place.expect(3, "show")
+        end(place.start("--port", port))
+        check(not place.names(), f"it left {place.names()}")
+    with tap.test("a control path that is no socket is left alone"):
+        place.control.write_text("precious")
+        place.expect(1, "run")
+        check(place.control.read_text() == "precious", "it was touched")
+        place.control.unlink()
+    with tap.test("the control socket is its owner's, and the descriptor limit the hard one"):
+        switch = place.start(preexec_fn=lambda: os.umask(0))
+        check(stat.S_IMODE(place.control.stat().st_mode) == 0o600, oct(place.control.stat().st_mode))
+        limits = re.search(r"Max open files +(\d+) +(\d+)", Path(f"/proc/{switch.pid}/limits").read_text())
+        check(limits[1] == limits[2], limits[0])
+        end(switch)
+
+
+def test_ports(tap, place):
+    switch = place.start("--workers", "1")
+    listen = place.folder / "vm1.sock"
+    with tap.test("a port is added, changed and deleted while the switch runs"):
+        place.expect(0, "port", "add", "vm1", "vhost-user", f"listen={listen}", "mode=0660")
+        check(stat.S_IMODE(listen.stat().st_mode) == 0o660, oct(listen.stat().st_mode))
+        (row,) = place.show("port", "vm1")
+        check(row["state"] == "waiting" and str(listen) in row["reason"], str(row))
+        place.expect(0, "port", "set", "vm1", "mtu=1400")
+        check(place.show("port")[0]["mtu"] == 1400, "the MTU is not what was set")
+        place.expect(0, "port", "del", "vm1")
+        check(place.show("port") == [] and not listen.exists(), "it is still there")
+    with tap.test("what cannot be is refused with status 1, and changes nothing"):
+        place.expect(0, "port", "add", "vm1", "vhost-user", f"listen={listen}")
+        for words in (["add", "vm1", "vhost-user", f"listen={listen}2"], ["add", "vm2", "frob"],
+                      ["add", "vm2", "vhost-user"], ["add", "vm2", "vhost-user", f"listen={listen}"],
+                      ["add", "vm2", "vhost-user", f"listen={place.folder}"],
+                      ["add", "vm2", "vhost-user", "listen=/" + "x" * 200],
+                      ["add", "vm2", "vhost-user", f"listen={listen}2", "frob=1"],
+                      ["add", "vm2", "vhost-user", f"listen={listen}2", "mtu=x"],
+                      ["add", "vm2", "vhost-user", "fd=0"], ["del", "vm2"], ["set", "vm2", "mtu=1500"],
+                      ["set", "vm1", "frob=1"], ["set", "vm1", "listen=/x"]):
+            place.expect(1, "port", *words)
+        check("run" in place.expect(1, "port", "add", "vm2", "vhost-user", "fd=0"), "no remedy for fd=")
+        for words in (["port", "vm2"], ["queue", "vm2"], ["fdb", "vm2"], ["worker", "1"], ["feature", "frob"]):
+            place.expect(1, "show", *words)
+        check([row["name"] for row in place.show("port")] == ["vm1"], "the ports have changed")
+        check(place.names() == ["control.sock", "vm1.sock"], f"there are {place.names()}")
+    with tap.test("ports come and go a hundred times"):
+        for number in range(100):
+            place.expect(0, "port", "add", f"p{number}", "vhost-user", f"listen={place.folder}/p.sock")
+            place.expect(0, "port", "del", f"p{number}")
+        check([row["name"] for row in place.show("port")] == ["vm1"], "some have stayed")
+    end(switch)
+
+
+def test_show(tap, place):
+    switch = place.start("--workers", "2", "--port", f"vm1 vhost-user listen={place.folder}/vm1.sock")
+    with tap.test("show is a table for people and keeps the contract with programs"):
+        check(place.expect(0, "show") == place.expect(0, "show", "port"), "show alone does not show ports")
+        for what, keys in KEYS.items():
+            check(place.expect(0, "show", what), "no table")
+            for row in place.show(what):
+                check(set(row) == keys, f"{what}: {set(row) ^ keys}")
+        check(set(place.show("port")[0]["ingress"]) == {"frames", "bytes", "dropped"}, "ingress differs")
+        check([row["worker"] for row in place.show("worker")] == [0, 1], "there should be two workers")
+        check("waiting" in place.expect(0, "show", "port", "vm1"), "it does not say what the port waits for")
+    with tap.test("lines for people have no blanks at their end"):
+        for what in KEYS:
+            text = place.expect(0, "show", what)
+            check(not re.search(r" $", text, re.M), text)
+    with tap.test("output that cannot be written is a failure"):
+        with open("/dev/full", "w") as full:
+            run = subprocess.run([place.binary, "show", "--control", place.control], stdout=full, capture_output=False,
+                                 stderr=subprocess.PIPE, text=True)
+        check(run.returncode == 1 and "cannot write" in run.stderr, f"{run.returncode}: {run.stderr}")
+    end(switch)
+    with tap.test("workers are pinned as --cpus says"):
+        cpu = max(os.sched_getaffinity(0))
+        switch = place.start("--cpus", cpu)
+        check([row["cpu"] for row in place.show("worker")] == [cpu], str(place.show("worker")))
+        end(switch)
+
+
+def test_save(tap, place):
+    config = place.folder / "saved.conf"
+    with tap.test("a switch that was saved comes back the same"):
+        switch = place.start("--workers", "2", "--port", f"vm1 vhost-user 'listen={place.folder}/a b.sock' mtu=9000")
+        place.expect(0, "port", "add", "vm2", "vhost-user", f"connect={place.folder}/it's \"there\"", "mtu=1400")
+        place.expect(0, "port", "add", "vm3", "vhost-user", f"listen={place.folder}/vm3.sock", "mode=0660")
+        place.expect(0, "port", "set", "vm2", "mtu=1300")
+        saved, ports = place.expect(0, "save"), place.show("port")
+        end(switch)
+        config.write_text(saved)
+        switch = place.start("-f", config)
+        check(place.expect(0, "save") == saved, f"{saved}\n--- became ---\n{place.expect(0, 'save')}")
+        check(place.show("port") == ports, f"{ports}\n--- became ---\n{place.show('port')}")
+        check(len(place.show("worker")) == 2, "the number of workers is another")
+        end(switch)
+    with tap.test("the command line has the last word on workers"):
+        switch = place.start("-f", config, "--workers", "1")
+        check(len(place.show("worker")) == 1, "the file's number was taken")
+        end(switch)
+    config.unlink()
+
+
+def test_notify(tap, place):
+    for abstract in (False, True):
+        with tap.test(f"readiness is told to {'an abstract' if abstract else 'a'} NOTIFY_SOCKET when it answers"):
+            name = f"{place.folder}/notify"
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+                notify.bind("\0" + name if abstract else name)
+                notify.settimeout(READY_SECONDS)
+                env = {**os.environ, "NOTIFY_SOCKET": "@" + name if abstract else name}
+                switch = subprocess.Popen([place.binary, "run", "-q", "--control", place.control, "--port",
+                                           f"vm1 vhost-user listen={place.folder}/vm1.sock"], env=env)
+                place.switches.append(switch)
+                check(notify.recv(100) == b"READY=1", "it said something else")
+                check(len(place.show("port")) == 1, "the port is not there")
+                check((place.folder / "vm1.sock").exists(), "the port's socket is not there")
+                end(switch)
+                check(notify.recv(100) == b"STOPPING=1", "it did not say that it ends")
+            Path(name).unlink(missing_ok=True)
+
+
+def test_inherited(tap, place):
+    with tap.test("an inherited socket is a port"):
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            number = theirs.fileno()
+            switch = place.start("--port", f"vm1 vhost-user fd={number}", pass_fds=[number])
+            theirs.close()
+            (row,) = place.show("port")
+            check(row["state"] == "connected", str(row))
+        end(switch)
+
+
+def test_default_path(tap, place):
+    with tap.test("the default control socket is in XDG_RUNTIME_DIR, in a folder of its own"):
+        env = {**os.environ, "XDG_RUNTIME_DIR": str(place.folder)}
+        switch = place.start(control=False, env=env)
+        folder = place.folder / "ringway"
+        check(stat.S_IMODE(folder.stat().st_mode) == 0o700, oct(folder.stat().st_mode))
+        check((folder / "ringway.sock").exists(), "the socket is elsewhere")
+        end(switch)
+        folder.chmod(0o777)
+        check("open to others" in place.expect(1, "run", control=False, env=env), "a folder open to all was taken")
+        folder.rmdir()
+    name = "in /tmp a folder that somebody else has prepared is not used"
+    trap = Path(f"/tmp/ringway-{NOBODY}")
+    if os.getuid() or os.path.lexists(trap):
+        tap.skip(name, f"needs root, and no {trap}")
+        return
+    with tap.test(name):
+        env = {key: value for key, value in os.environ.items() if key != "XDG_RUNTIME_DIR"}
+        binary = shutil.copy(place.binary, place.folder)
+        place.folder.chmod(0o755)
+        command = ["setpriv", "--reuid", str(NOBODY), "--clear-groups", binary]
+        elsewhere = place.folder / "elsewhere"
+        elsewhere.mkdir()
+        os.chown(elsewhere, NOBODY, NOBODY)
+        for make, remove in ((lambda: trap.mkdir(0o700), trap.rmdir), (lambda: trap.symlink_to(elsewhere), trap.unlink)):
+            make()
+            try:
+                for words, status in ((["run"], 1), (["show"], 3)):
+                    run = subprocess.run([*command, *words], env=env, capture_output=True, text=True, timeout=30)
+                    check(run.returncode == status and str(trap) in run.stderr, f"{words}: {run}")
+                check(not list(elsewhere.iterdir()), "something was made there")
+            finally:
+                remove()
+        elsewhere.rmdir()
+        Path(binary).unlink()
+
+
+def test_rpc(tap, place):
+    switch = place.start()
+
+    def ask(stream, method, **params):
+        request = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
+        stream.write(json.dumps(request) + "\n")
+        stream.flush()
+        return json.loads(stream.readline())
+
+    with tap.test("the control socket refuses what the command line would refuse"):
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(10)
+            client.connect(str(place.control))
+            stream = client.makefile("rw")
+            for method, params, code in (
+                    ("port.add", {}, -32602), ("port.add", {"name": "a"}, -32602),
+                    ("port.add", {"name": "a/b", "kind": "vhost-user"}, -32602),
+                    ("port.add", {"name": 1, "kind": "vhost-user"}, -32602),
+                    ("port.add", {"name": "a", "kind": "vhost-user", "options": ["listen=/x"]}, -32602),
+                    ("port.add", {"name": "a", "kind": "vhost-user", "options": {"mtu": 1}}, -32602),
+                    ("port.add", {"name": "a", "kind": "vhost-user", "options": {"listen": "/x\ny"}}, -32602),
+                    ("port.add", {"name": "a", "kind": "vhost-user", "options": {"fd": "0"}}, -32602),
+                    ("port.add", {"name": "a", "kind": "vhost-user", "frob": "1"}, -32602),
+                    ("port.add", {"name": "a", "kind": "vhost-user",
+                                  "options": {f"k{n}": "v" for n in range(33)}}, -32602),
+                    ("port.set", {"name": "a"}, -32602), ("port.set", {"name": "a", "options": {"mtu": "1"}}, -32000),
+                    ("port.del", {"name": "a"}, -32000), ("show.port", {"name": "a"}, -32000),
+                    ("show.frob", {}, -32601)):
+                answer = ask(stream, method, **params)
+                check(answer["id"] == 7 and answer["error"]["code"] == code, f"{method} {params}: {answer}")
+            check(ask(stream, "show.port")["result"] == {"ports": []}, "a port has been made")
+    with tap.test("random bytes on the control socket do no harm"):
+        for number in range(20):
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(str(place.control))
+                try:
+                    client.sendall(os.urandom(1000 * number))
+                except (BrokenPipeError, ConnectionResetError):
+                    pass
+        check(place.show("port") == [], "it shows nonsense")
+        check(end(switch)[0] == 0, "it did not end well")
+
+
+def body(tap, arguments):
+    for test in (test_help, test_usage, test_bad_file, test_life, test_ports, test_show, test_save, test_notify,
+                 test_inherited, test_default_path, test_rpc):
+        with Place(arguments.binary) as place:
+            test(tap, place)
+
+
+if __name__ == "__main__":
+    main(__doc__, body)
