@@ -35,7 +35,7 @@ bench: ## compare with DPDK's testpmd in one run
 bench-instructions: ## instructions per frame of each stage, by callgrind, into docs/instructions.md
 	@scripts/deps check
 	@$(MAKE) --no-print-directory all
-	@python3 bench/instructions.py --binary $(BINARY)
+	@python3 bench/instructions.py --build $(BUILD)
 
 lint: ## clang-format, cppcheck and clang-tidy
 	@scripts/lint

@@ -144,7 +144,7 @@ class Guest:
             "-object", f"memory-backend-memfd,id=ram,size={MEMORY},share=on",
             "-nodefaults", "-display", "none",
             "-kernel", peers.kernel(), "-initrd", image.image(peers),
-            "-append", f"console=ttyS0 quiet address={self.address}/24",
+            "-append", f"console=ttyS0 quiet mitigations=off address={self.address}/24",
             "-serial", f"file:{self.console}",
             *self.commands.chardev("commands"), "-serial", "chardev:commands",
             *qmp.chardev("qmp"), "-mon", "chardev=qmp,mode=control",

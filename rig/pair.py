@@ -3,13 +3,16 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from pathlib import Path
 
-from rig import traffic
+from rig import RigError, traffic
 from rig.guest import Guest
 from rig.switch import UNPRIVILEGED, Switch
 
 LOG_LINES = 15
+SETTLE_SECONDS = 5
+EXPLAINED = {"full", "port_down"}  # what ordinary guests may lose: a receiver that is slow, or not there yet
 
 
 class Pair:
@@ -48,6 +51,27 @@ class Pair:
     def ways(self):
         """Both directions, as (sender, receiver)."""
         return [tuple(self.guests), tuple(reversed(self.guests))]
+
+    def check_counters(self):
+        """What one port takes in is what the other gives out or has dropped, for a reason that explains itself."""
+        end = time.monotonic() + SETTLE_SECONDS
+        while problem := self._counters_problem():
+            if time.monotonic() > end:
+                raise RigError(problem)
+            time.sleep(0.2)
+
+    def _counters_problem(self):
+        """Differs for a moment while frames are on their way."""
+        ports = self.switch.show("port")
+        for source, target in (ports, reversed(ports)):
+            taken, given = source["ingress"], target["egress"]
+            strange = set(taken["dropped"]) | set(given["dropped"]) - EXPLAINED
+            if strange:
+                return f"frames from {source['name']} to {target['name']} were dropped as {', '.join(sorted(strange))}"
+            accounted = given["frames"] + sum(given["dropped"].values())
+            if taken["frames"] != accounted:
+                return f"{source['name']} sent {taken['frames']} frames, {target['name']} accounts for {accounted}"
+        return None
 
     def report(self):
         """The state of everything, for a person who reads a failure."""

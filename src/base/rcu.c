@@ -2,10 +2,14 @@
 #include "base/rcu.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #ifdef RINGWAY_TSAN
 char rcu_tsan_grace;
 #endif
+
+/* How many objects were handed over, by control, and released, by liburcu's thread. */
+static uint64_t rcu_queued, rcu_released;
 
 struct rcu_item {
 	struct rcu_head head;
@@ -20,6 +24,7 @@ static void rcu_release(struct rcu_head *head)
 	RCU_TSAN_ACQUIRE();
 	item->release(item->object);
 	free(item);
+	store_release(&rcu_released, rcu_released + 1); /* rcu_drain() */
 }
 
 void rcu_free_later(void *object, void (*release)(void *object))
@@ -34,8 +39,15 @@ void rcu_free_later(void *object, void (*release)(void *object))
 	}
 	item->object = object;
 	item->release = release;
+	rcu_queued++;
 	RCU_TSAN_RELEASE();
 	rcu_thread_online();
 	call_rcu(&item->head, rcu_release);
 	rcu_thread_offline();
+}
+
+void rcu_drain(void)
+{
+	while (load_acquire(&rcu_released) != rcu_queued) /* rcu_release() */
+		usleep(1000);
 }

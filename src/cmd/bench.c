@@ -29,7 +29,10 @@ static const char help_load[] =
 	"  --data         touch every byte of the frames, not the first cache line alone\n"
 	"  --oneway       from A to B only\n"
 	"  --cpu N        the CPU to run on (0)\n"
-	"  --json         one JSON object in place of text\n";
+	"  --json         one JSON object in place of text\n"
+	"\n"
+	"example:\n"
+	"  ringway bench load --a /tmp/vm1.sock --b /tmp/vm2.sock --size 1500 --data\n";
 
 static const char help_bench[] =
 	"usage: ringway bench [--seconds S] [--repeat N] [--json]\n"
@@ -42,7 +45,10 @@ static const char help_bench[] =
 	"options:\n"
 	"  --seconds S    of each run (1)\n"
 	"  --repeat N     runs of each load (3)\n"
-	"  --json         one JSON object in place of a table\n";
+	"  --json         one JSON object in place of a table\n"
+	"\n"
+	"example:\n"
+	"  ringway bench --seconds 2 --repeat 5\n";
 
 static const struct option load_options[] = {
 	{ "a", 1, NULL, 'a' },	     { "b", 1, NULL, 'b' },	 { "size", 1, NULL, 's' },

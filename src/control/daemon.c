@@ -369,7 +369,7 @@ void daemon_close(struct daemon *d)
 {
 	remove_ports(d);
 	drain(d);
-	rcu_barrier();
+	rcu_drain();
 	rcu_unregister_thread();
 	switch_destroy(&d->sw);
 	free(d);

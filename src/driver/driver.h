@@ -121,8 +121,8 @@ unsigned driver_reclaim(struct driver *d, unsigned pair);
 void driver_post(struct driver *d, unsigned pair);
 /*
  * Takes one frame: 1, 0 (none there), or -EPROTO: the device broke the rules, see
- * driver_broken(). The buffers are posted again, published with driver_post() or the next call
- * that finds nothing.
+ * driver_broken(). The buffers are posted again, in handfuls, by this function; at once by
+ * driver_post().
  */
 int driver_receive(struct driver *d, unsigned pair, void *to, size_t room,
 		   struct driver_frame *ret);

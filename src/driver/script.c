@@ -56,11 +56,11 @@ void script_avail_index(struct driver_ring *r, uint16_t index)
 	ring_kick(r);
 }
 
-bool script_wait_used(const struct driver_ring *r, unsigned n, int timeout_ms)
+bool script_wait_idle(const struct driver_ring *r, int timeout_ms)
 {
 	uint64_t end = clock_ns() + (uint64_t)timeout_ms * 1000000;
 
-	while (ring_pending(r) < n) {
+	while (load_acquire(&r->used->idx) != r->published) {
 		if (clock_ns() > end)
 			return false;
 		usleep(LOOK_US);

@@ -40,8 +40,8 @@ void script_avail(struct driver_ring *r, uint16_t head);
 /* Stores any available index, and kicks. */
 void script_avail_index(struct driver_ring *r, uint16_t index);
 
-/* Waits until the device has returned `n` chains more than were taken. */
-bool script_wait_used(const struct driver_ring *r, unsigned n, int timeout_ms);
+/* Waits until the device has returned everything. */
+bool script_wait_idle(const struct driver_ring *r, int timeout_ms);
 
 /* Sends a message and waits for an answer to it; as channel_send() and channel_receive(). */
 int script_call(int sock, uint32_t request, uint32_t flags, const void *payload, uint32_t size,

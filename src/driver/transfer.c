@@ -156,6 +156,9 @@ int driver_receive(struct driver *d, unsigned pair, void *to, size_t room, struc
 	struct driver_done done;
 	size_t len;
 
+	/* In handfuls, but before the device runs out of buffers. */
+	if (pool->n >= r->size / 2u)
+		driver_post(d, pair);
 	if (!ring_take(r, &done, 1)) {
 		driver_post(d, pair);
 		return r->broken ? -EPROTO : 0;

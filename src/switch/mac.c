@@ -3,9 +3,10 @@
  * The MAC table.
  *
  * An address has two buckets to be in, each one cache line of eight words; a lookup reads one line
- * or two, and compares without branches because the place in a bucket cannot be predicted. With two
- * choices the table can be filled to three quarters before one address in ten thousand finds both
- * of its buckets full. Which buckets they are depends on a secret, since senders choose addresses.
+ * or two. Beyond the first place of the first bucket it compares without branches, because where in
+ * a bucket an address is cannot be predicted. With two choices the table can be filled to three
+ * quarters before one address in ten thousand finds both of its buckets full. Which buckets they
+ * are depends on a secret, since senders choose addresses.
  *
  * A word is the address above the port's number plus one, so that no word in use is 0. Readers take
  * it with one relaxed load: it refers to nothing but the port table, whose entries are read anew.
@@ -131,9 +132,12 @@ static uint64_t bucket_lookup(const uint64_t *words, uint64_t mac)
 uint16_t mac_lookup(const struct mac_table *table, uint64_t mac)
 {
 	struct buckets at = buckets_of(table, mac);
-	uint64_t found = bucket_lookup(table->word[at.first], mac);
+	/* Where nearly all addresses are while there are few: 3 cycles instead of 13. */
+	uint64_t found = nearer(&table->word[at.first][0], mac << 16, UINT64_MAX);
 
-	if (found > UINT16_MAX)
+	if (unlikely(found > UINT16_MAX))
+		found = bucket_lookup(table->word[at.first], mac);
+	if (unlikely(found > UINT16_MAX))
 		found = bucket_lookup(table->word[at.second], mac);
 	/* Address 0 is never learned and finds an empty word: 0 - 1 is PORT_NONE too. */
 	return found > UINT16_MAX ? PORT_NONE : (uint16_t)(found - 1);

@@ -258,6 +258,44 @@ void frame_make(uint8_t *frame, uint32_t len, unsigned from, unsigned to, uint32
 	}
 }
 
+static void put16(uint8_t *at, uint32_t v)
+{
+	at[0] = (uint8_t)(v >> 8);
+	at[1] = (uint8_t)v;
+}
+
+static uint32_t sum16(const uint8_t *at, unsigned n, uint32_t sum)
+{
+	for (unsigned i = 0; i < n; i += 2)
+		sum += (uint32_t)at[i] << 8 | at[i + 1];
+	while (sum >> 16)
+		sum = (sum & 0xffff) + (sum >> 16);
+	return sum;
+}
+
+void frame_add_tcp(uint8_t *frame, uint32_t len)
+{
+	static const uint8_t ip[20] = { 0x45, 0, 0,  0, 0, 0, 0x40, 0, 64, 6,
+					0,    0, 10, 0, 0, 1, 10,   0, 0,  2 };
+	static const uint8_t tcp[20] = { 0x30, 0x39, 0x14, 0x51, 0, 0, 0, 1, 0, 0,
+					 0,    1,    0x50, 0x10, 2, 0, 0, 0, 0, 0 };
+	uint32_t tcp_len = len - 34;
+
+	put16(frame + 12, 0x0800);
+	memcpy(frame + 14, ip, sizeof(ip));
+	put16(frame + 16, len - 14);
+	put16(frame + 24, ~sum16(frame + 14, 20, 0));
+	memcpy(frame + 34, tcp, sizeof(tcp));
+	put16(frame + 50, sum16(frame + 26, 8, 6 + (tcp_len & 0xffff) + (tcp_len >> 16)));
+}
+
+static void frame_of(const struct stream *s, uint8_t *frame, uint32_t len, uint32_t seed)
+{
+	frame_make(frame, len, s->from_port, s->to_port, seed);
+	if (s->tcp)
+		frame_add_tcp(frame, len);
+}
+
 static uint32_t length_of(const struct stream *s, uint32_t seed)
 {
 	uint32_t span = s->len_max - s->len_min + 1;
@@ -271,7 +309,7 @@ static void check_frame(struct stream *s, const uint8_t *got, const struct drive
 	static uint8_t expected[FRAME_ROOM];
 	uint32_t len = length_of(s, seed);
 
-	frame_make(expected, len, s->from_port, s->to_port, seed);
+	frame_of(s, expected, len, seed);
 	if (f->len != len)
 		fail_msg("frame %u: %u bytes long, expected %u", seed, f->len, len);
 	for (uint32_t i = 0; i < len; i++) {
@@ -282,6 +320,8 @@ static void check_frame(struct stream *s, const uint8_t *got, const struct drive
 	assert_int_equal(f->used_len, len + s->to->hdr_len);
 	if (s->hdr)
 		assert_memory_equal(&f->hdr.hdr, s->hdr, sizeof(*s->hdr));
+	else
+		assert_int_equal(f->hdr.hdr.flags | f->hdr.hdr.gso_type, 0);
 	s->buffers += f->buffers;
 	s->used_len += f->used_len;
 }
@@ -295,7 +335,7 @@ static unsigned send_some(struct stream *s, unsigned sent, unsigned limit)
 		uint32_t len = length_of(s, sent + n);
 		int rc;
 
-		frame_make(frame, len, s->from_port, s->to_port, sent + n);
+		frame_of(s, frame, len, sent + n);
 		rc = driver_send(s->from, s->from_pair, s->hdr, frame, len, s->shape);
 		if (rc == -ENOSPC)
 			break;

@@ -60,6 +60,10 @@ unsigned rig_resident(const struct rig *rig);
  */
 void frame_make(uint8_t *frame, uint32_t len, unsigned from, unsigned to, uint32_t seed);
 
+/* Puts IPv4 and TCP headers into a frame of 54 bytes or more; the TCP checksum is unfinished. */
+#define TCP_HEADERS 54
+void frame_add_tcp(uint8_t *frame, uint32_t len);
+
 /* A stream of frames from one driver to another. Zeroes are sensible defaults. */
 struct stream {
 	struct driver *from, *to;
@@ -70,6 +74,7 @@ struct stream {
 	uint32_t len_min, len_max; /* bytes; random between; 0: 60 to 1514 */
 	const struct driver_shape *shape;
 	const struct virtio_net_hdr *hdr;
+	bool tcp;     /* the frames begin with IPv4 and TCP headers (frame_add_tcp()) */
 	bool by_call; /* the receiver waits for calls and never looks without one */
 	/* Sums over all frames received. */
 	uint64_t buffers, used_len;

@@ -130,7 +130,7 @@ static void full_ring_waits_for_its_device(void **state)
 	assert_int_equal(driver_ring_enable(a, DRIVER_TX(0), true, &err), 0);
 	for (unsigned i = 0; i < 128; i++)
 		assert_true(receive_one(b, 0, 1, sizeof(frame), i, 1000));
-	assert_true(script_wait_used(&a->ring[DRIVER_TX(0)], 128, 1000));
+	assert_true(script_wait_idle(&a->ring[DRIVER_TX(0)], 1000));
 	driver_close(a);
 	driver_close(b);
 }

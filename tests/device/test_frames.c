@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Frames of every length, over buffers of every kind; what does not fit is dropped by name. */
+#include "harness.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define LARGEST (65535 + 14) /* 64 KiB of IP behind an Ethernet header */
+
+#define OFFLOADS                                                                               \
+	(BIT(VIRTIO_NET_F_CSUM) | BIT(VIRTIO_NET_F_GUEST_CSUM) | BIT(VIRTIO_NET_F_HOST_TSO4) | \
+	 BIT(VIRTIO_NET_F_GUEST_TSO4) | BIT(VIRTIO_NET_F_HOST_TSO6) |                          \
+	 BIT(VIRTIO_NET_F_GUEST_TSO6))
+
+static const struct virtio_net_hdr tso = { .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+					   .gso_type = VIRTIO_NET_HDR_GSO_TCPV4,
+					   .hdr_len = TCP_HEADERS,
+					   .gso_size = 1448,
+					   .csum_start = 34,
+					   .csum_offset = 16 };
+
+static uint64_t without(uint64_t features, unsigned bit)
+{
+	return features & ~BIT(bit);
+}
+
+static void every_length_passes(void **state)
+{
+	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
+
+	for (uint32_t len = FRAME_MIN; len <= 1514; len++) {
+		struct stream s = {
+			.from = a, .to = b, .count = 2, .len_min = len, .len_max = len
+		};
+
+		stream_run(&s);
+	}
+	driver_close(a);
+	driver_close(b);
+}
+
+/* DPDK b9c1ec8577, snabb PR 935: num_buffers 0, or a length that counts buffers wrongly. */
+static void used_lengths_are_exact_over_merged_buffers(void **state)
+{
+	const uint32_t lens[] = { 60, 1487, 1488, 1489, 1514, 2988, 2989, 9014, LARGEST };
+	struct driver_config c = { .features = driver_features_default() | OFFLOADS,
+				   .rx_buffer = 1500,
+				   .tx_buffer = LARGEST + 12 };
+	struct driver *a = rig_open(*state, 0, &c), *b = rig_open(*state, 1, &c);
+
+	for (unsigned i = 0; i < ARRAY_SIZE(lens); i++) {
+		struct stream s = { .from = a,
+				    .to = b,
+				    .window = 4,
+				    .count = 200,
+				    .len_min = lens[i],
+				    .len_max = lens[i] };
+
+		stream_run(&s);
+		assert_int_equal(s.buffers, 200 * ((lens[i] + 12 + 1499) / 1500));
+		assert_int_equal(s.used_len, 200 * (lens[i] + 12));
+	}
+	driver_close(a);
+	driver_close(b);
+}
+
+static void one_buffer_each_is_told_as_one(void **state)
+{
+	const uint64_t all = driver_features_default();
+	const uint64_t ways[] = { all, without(all, VIRTIO_NET_F_MRG_RXBUF),
+				  without(all, VIRTIO_F_VERSION_1) };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(ways); i++) {
+		struct driver_config c = { .features = ways[i] };
+		struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, &c);
+		uint8_t got[2048];
+		struct driver_frame f;
+
+		send_one(a, 0, 1, 60, 1);
+		assert_int_equal(driver_receive_wait(b, 0, got, sizeof(got), &f, 1000), 1);
+		assert_int_equal(f.hdr.num_buffers, 1);
+		driver_close(a);
+		driver_close(b);
+	}
+}
+
+static void large_frames_pass_with_their_header(void **state)
+{
+	struct driver_config c = { .features = driver_features_default() | OFFLOADS,
+				   .rx_buffer = 1500,
+				   .tx_buffer = LARGEST + 12,
+				   .rx_shape = { .n = 2, .len = { 100 } } };
+	struct driver_shape pages = { .n = 17 };
+	struct stream s = {
+		.hdr = &tso, .tcp = true, .window = 2, .len_min = 2000, .len_max = LARGEST
+	};
+
+	for (unsigned i = 0; i < pages.n; i++)
+		pages.len[i] = 4096;
+	for (unsigned round = 0; round < 3; round++) {
+		s.from = rig_open(*state, 0, &c);
+		s.to = rig_open(*state, 1, &c);
+		s.shape = round ? &pages : NULL;
+		pages.indirect = round == 2;
+		stream_both(&s);
+		driver_close(s.from);
+		driver_close(s.to);
+	}
+}
+
+/* Without mergeable buffers Linux posts 19 descriptors for each buffer of 64 KiB. */
+static void large_frames_pass_unmerged(void **state)
+{
+	struct driver_config c = {
+		.features = without(driver_features_default(), VIRTIO_NET_F_MRG_RXBUF) | OFFLOADS,
+		.rx_buffer = LARGEST + 12,
+		.tx_buffer = LARGEST + 12,
+	};
+	struct stream s = {
+		.hdr = &tso, .tcp = true, .window = 4, .len_min = 60, .len_max = LARGEST
+	};
+
+	for (unsigned round = 0; round < 3; round++) {
+		s.from = rig_open(*state, 0, &c);
+		s.to = rig_open(*state, 1, &c);
+		stream_both(&s);
+		driver_close(s.from);
+		driver_close(s.to);
+		c.rx_shape =
+			(struct driver_shape){ .n = 19, .indirect = round, .len = { 12, 100 } };
+		for (unsigned i = 2; i < 19; i++)
+			c.rx_shape.len[i] = 4096;
+	}
+}
+
+/* Dropped by name, and the buffer that was too small is still good for the next frame. */
+static void too_big_is_dropped_and_nothing_is_lost_with_it(void **state)
+{
+	struct driver_config big = { .tx_buffer = 10000 };
+	struct driver_config small = {
+		.features = without(driver_features_default(), VIRTIO_NET_F_MRG_RXBUF),
+	};
+	struct driver *a = rig_open(*state, 0, &big), *b = rig_open(*state, 1, &small);
+	struct stream s = { .from = a, .to = b };
+
+	for (unsigned i = 0; i < 10; i++) {
+		send_one(a, 0, 1, 3000, i);
+		send_one(a, 0, 1, 60, i);
+		assert_true(receive_one(b, 0, 1, 60, i, 1000));
+	}
+	rig_assert_dropped(*state, 1, "too_big", 10);
+	stream_run(&s);
+	driver_close(a);
+	driver_close(b);
+}
+
+/* Legacy front-ends with a limit on memory: the whole ring is smaller than the frame. */
+static void larger_than_the_whole_ring_is_too_big(void **state)
+{
+	struct driver_config big = { .tx_buffer = 10000 };
+	struct driver_config small = { .ring_size = 4, .rx_buffer = 1500 };
+	struct driver *a = rig_open(*state, 0, &big), *b = rig_open(*state, 1, &small);
+
+	send_one(a, 0, 1, 4 * 1500 - 12, 1);
+	assert_true(receive_one(b, 0, 1, 4 * 1500 - 12, 1, 1000));
+	driver_post(b, 0);
+	send_one(a, 0, 1, 4 * 1500 - 11, 2);
+	rig_assert_dropped(*state, 1, "too_big", 1);
+	assert_passes(a, b);
+	driver_close(a);
+	driver_close(b);
+}
+
+/* openstack and Linux: who did not agree to large frames never gets one. */
+static void offloads_reach_nobody_who_did_not_agree(void **state)
+{
+	struct driver_config with = { .features = driver_features_default() | OFFLOADS,
+				      .tx_buffer = LARGEST + 12 };
+	struct driver *a = rig_open(*state, 0, &with), *b = rig_open(*state, 1, NULL);
+	static uint8_t frame[LARGEST], got[LARGEST];
+	uint64_t end = 0;
+
+	frame_make(frame, sizeof(frame), 0, 1, 1);
+	frame_add_tcp(frame, sizeof(frame));
+	assert_int_equal(driver_send(a, 0, &tso, frame, sizeof(frame), NULL), 0);
+	driver_flush(a, DRIVER_TX(0));
+	assert_true(script_wait_idle(&a->ring[DRIVER_TX(0)], 1000));
+	for (unsigned i = 0; i < 50; i++) {
+		struct driver_frame f;
+		int rc = driver_receive(b, 0, got, sizeof(got), &f);
+
+		assert_true(rc >= 0);
+		if (rc) {
+			assert_int_equal(f.hdr.hdr.flags | f.hdr.hdr.gso_type, 0);
+			assert_in_range(f.len, 60, 1514);
+			end++;
+		}
+		usleep(1000);
+	}
+	if (!end)
+		rig_assert_dropped(*state, 1, "not_agreed", 1);
+	assert_passes(a, b);
+	driver_close(a);
+	driver_close(b);
+}
+
+int main(void)
+{
+#define CASE(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
+	const struct CMUnitTest tests[] = {
+		CASE(every_length_passes),
+		CASE(used_lengths_are_exact_over_merged_buffers),
+		CASE(one_buffer_each_is_told_as_one),
+		CASE(large_frames_pass_with_their_header),
+		CASE(large_frames_pass_unmerged),
+		CASE(too_big_is_dropped_and_nothing_is_lost_with_it),
+		CASE(larger_than_the_whole_ring_is_too_big),
+		CASE(offloads_reach_nobody_who_did_not_agree),
+	};
+
+	return cmocka_run_group_tests_name("frames", tests, NULL, NULL);
+}

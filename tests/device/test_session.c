@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Front-ends that set up, stop, resume, leave and come again, each in its own way. */
+#include "harness.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static void orders_of_all_front_ends_work(void **state)
+{
+	const unsigned quirks[] = { DRIVER_ENABLE_FIRST, DRIVER_TX_FIRST, DRIVER_MEM_SLOTS };
+
+	for (unsigned set = 0; set < 16; set++) {
+		struct driver_config c = { .pairs = 2 };
+		struct stream s = { .count = 50 };
+
+		for (unsigned i = 0; i < ARRAY_SIZE(quirks); i++)
+			c.quirks |= set >> i & 1 ? quirks[i] : 0;
+		if (set & 8) { /* rings are enabled from the start, and there is one pair */
+			c.features =
+				driver_features_default() & ~BIT(VHOST_USER_F_PROTOCOL_FEATURES);
+			c.pairs = 1;
+		}
+		s.from = rig_open(*state, 0, &c);
+		s.to = rig_open(*state, 1, &c);
+		rig_wait_state(*state, 0, "up");
+		rig_wait_state(*state, 1, "up");
+		stream_both(&s);
+		driver_close(s.from);
+		driver_close(s.to);
+	}
+}
+
+static void protocol_features_are_optional(void **state)
+{
+	const uint64_t protocol[] = { BIT(VHOST_USER_PROTOCOL_F_MQ),
+				      BIT(VHOST_USER_PROTOCOL_F_REPLY_ACK),
+				      BIT(VHOST_USER_PROTOCOL_F_STATUS), BIT(63) };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(protocol); i++) {
+		struct driver_config c = { .protocol = protocol[i] };
+		struct stream s = { .from = rig_open(*state, 0, &c),
+				    .to = rig_open(*state, 1, &c) };
+
+		stream_both(&s);
+		driver_close(s.from);
+		driver_close(s.to);
+	}
+}
+
+static void buffers_run_across_regions(void **state)
+{
+	const unsigned counts[] = { 2, 3, 8, 32 };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(counts); i++) {
+		struct driver_config c = { .regions = counts[i],
+					   .gpa = i % 2 ? 0x123456000 : 0,
+					   .quirks = counts[i] > 8 ? DRIVER_MEM_SLOTS : 0 };
+		struct stream s = { .from = rig_open(*state, 0, &c),
+				    .to = rig_open(*state, 1, &c),
+				    .count = 2000,
+				    .len_min = 1000,
+				    .len_max = 1514 };
+
+		stream_both(&s);
+		driver_close(s.from);
+		driver_close(s.to);
+	}
+}
+
+/* Every way to cut a frame by the end of a region, header and first bytes included. */
+static void a_region_may_end_anywhere_in_a_frame(void **state)
+{
+	struct driver_config c = { .regions = 2, .extra = 3 << 20 };
+	struct driver *a = rig_open(*state, 0, &c), *b = rig_open(*state, 1, NULL);
+	struct driver_ring *tx = &a->ring[DRIVER_TX(0)];
+	uint8_t *border = a->mem.base + a->mem.region[0].size;
+	uint8_t frame[200];
+
+	frame_make(frame, sizeof(frame), 0, 1, 7);
+	for (unsigned before = 0; before <= sizeof(frame) + 12; before++) {
+		struct driver_piece piece = { border - before, sizeof(frame) + 12 };
+		struct driver_done done;
+
+		memset(piece.at, 0, 12);
+		memcpy((uint8_t *)piece.at + 12, frame, sizeof(frame));
+		assert_int_equal(ring_add(tx, &piece, 1, 0, false, NULL), 0);
+		ring_flush(tx);
+		assert_true(receive_one(b, 0, 1, sizeof(frame), 7, 1000));
+		assert_true(script_wait_idle(tx, 1000));
+		assert_int_equal(ring_take(tx, &done, 1), 1);
+	}
+	driver_close(a);
+	driver_close(b);
+}
+
+/* rust-vmm/vhost#154 and many more: the index that comes back is where it went on from. */
+static void base_is_what_was_consumed(void **state)
+{
+	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
+	struct stream s = { .from = a, .to = b, .count = 1000 };
+	struct error err;
+	uint16_t base;
+
+	stream_run(&s);
+	assert_int_equal(driver_ring_stop(a, DRIVER_TX(0), &base, &err), 0);
+	assert_int_equal(base, 1000);
+	assert_int_equal(driver_ring_stop(b, DRIVER_RX(0), &base, &err), 0);
+	assert_int_equal(base, b->ring[DRIVER_RX(0)].used->idx);
+	driver_close(a);
+	driver_close(b);
+}
+
+static void resume(struct driver *d, unsigned index, uint16_t base)
+{
+	struct error err;
+
+	assert_int_equal(driver_ring_start(d, index, base, &err), 0);
+	assert_int_equal(driver_ring_enable(d, index, true, &err), 0);
+}
+
+/* Stopped while frames flow: what was taken was returned, and the rest comes after the resume. */
+static void stopped_in_traffic_and_resumed_nothing_is_lost(void **state)
+{
+	struct driver_config c = { .ring_size = 1024 };
+	struct driver *a = rig_open(*state, 0, &c), *b = rig_open(*state, 1, &c);
+	struct driver_ring *tx = &a->ring[DRIVER_TX(0)];
+	unsigned sent = 0, received = 0;
+
+	for (unsigned round = 0; round < 50; round++) {
+		uint16_t base, used;
+		struct error err;
+
+		for (unsigned i = 0; i < 400; i++, sent++)
+			send_one(a, 0, 1, 60, sent);
+		assert_int_equal(driver_ring_stop(a, DRIVER_TX(0), &base, &err), 0);
+		used = load_acquire(&tx->used->idx);
+		assert_int_equal(base, used);
+		for (unsigned i = 0; i < 50; i++, sent++) /* while it is stopped */
+			send_one(a, 0, 1, 60, sent);
+		usleep(1000);
+		assert_int_equal(load_acquire(&tx->used->idx), used);
+		resume(a, DRIVER_TX(0), base);
+		for (; received < sent; received++)
+			assert_true(receive_one(b, 0, 1, 60, received, 2000));
+		driver_reclaim(a, 0);
+	}
+	driver_close(a);
+	driver_close(b);
+}
+
+static void rx_stopped_and_resumed(void **state)
+{
+	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
+	struct stream s = { .from = a, .to = b, .count = 777 };
+
+	for (unsigned round = 0; round < 20; round++) {
+		struct error err;
+		uint16_t base;
+
+		stream_run(&s);
+		assert_int_equal(driver_ring_stop(b, DRIVER_RX(0), &base, &err), 0);
+		assert_int_equal(base, b->ring[DRIVER_RX(0)].used->idx);
+		resume(b, DRIVER_RX(0), base);
+	}
+	driver_close(a);
+	driver_close(b);
+}
+
+/* A guest that came from elsewhere: the indexes are what they were there. */
+static void rings_start_at_any_index(void **state)
+{
+	const uint16_t starts[] = { 1, 255, 256, 32768, 65500, 65535 };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(starts); i++) {
+		struct driver_config c = { .quirks = DRIVER_RINGS_LATER | DRIVER_NO_RX_BUFFERS };
+		struct stream s = { .from = rig_open(*state, 0, &c),
+				    .to = rig_open(*state, 1, &c),
+				    .count = 1000 };
+		struct driver *both[] = { s.from, s.to };
+
+		for (unsigned k = 0; k < 4; k++) {
+			struct driver_ring *r = &both[k / 2]->ring[k % 2];
+
+			r->avail_next = r->published = r->kicked_at = r->used_next = starts[i];
+			r->avail->idx = r->used->idx = starts[i];
+			resume(both[k / 2], k % 2, starts[i]);
+		}
+		stream_both(&s);
+		driver_close(s.from);
+		driver_close(s.to);
+	}
+}
+
+/* Another driver in the same guest, after firmware: rings zeroed, other features. */
+static void the_next_driver_of_a_guest_starts_anew(void **state)
+{
+	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
+	struct driver_config plain = { .features = BIT(VIRTIO_NET_F_MAC) };
+	struct stream s = { .from = a, .to = b };
+	struct error err;
+
+	stream_both(&s);
+	for (unsigned i = 0; i < 2; i++) {
+		struct driver_ring *r = &a->ring[i];
+		uint16_t base;
+
+		assert_int_equal(driver_ring_stop(a, i, &base, &err), 0);
+		memset(r->avail, 0, 4);
+		memset(r->used, 0, 4);
+		r->avail_next = r->published = r->kicked_at = r->used_next = 0;
+	}
+	/* The rx buffers of the driver before are gone with it: all descriptors are free again. */
+	for (unsigned i = 0; i < 256; i++) {
+		struct driver_ring *r = &a->ring[DRIVER_RX(0)];
+
+		if (r->slot[i].count) {
+			a->pool[DRIVER_RX(0)].free[a->pool[DRIVER_RX(0)].n++] = r->slot[i].token;
+			ring_free_chain(r, (uint16_t)i);
+		}
+	}
+	driver_reclaim(a, 0);
+	a->fe.features &= plain.features | BIT(VHOST_USER_F_PROTOCOL_FEATURES);
+	a->hdr_len = 10;
+	a->mergeable = false;
+	a->ring[0].event_idx = a->ring[1].event_idx = false;
+	assert_int_equal(frontend_set_features(&a->fe, &err), 0);
+	resume(a, DRIVER_RX(0), 0);
+	resume(a, DRIVER_TX(0), 0);
+	driver_post(a, 0);
+	stream_both(&s);
+	driver_close(a);
+	driver_close(b);
+}
+
+static void front_ends_come_and_go(void **state)
+{
+	struct driver *b = rig_open(*state, 1, NULL);
+	unsigned fds = 0;
+
+	for (unsigned i = 0; i < 200; i++) {
+		struct driver *a = rig_open(*state, 0, NULL);
+		struct stream s = { .from = a, .to = b, .count = 10 };
+
+		stream_both(&s);
+		driver_close(a);
+		if (i == 10) {
+			rig_wait_state(*state, 0, "waiting");
+			fds = rig_open_fds(*state);
+		}
+	}
+	rig_wait_state(*state, 0, "waiting");
+	usleep(100000); /* descriptors are closed after a grace period */
+	assert_in_range(rig_open_fds(*state), 0, fds + 2);
+	driver_close(b);
+}
+
+/* Takes what is there and what still comes. */
+static void swallow(struct driver *d)
+{
+	unsigned idle = 0;
+
+	while (idle < 50) {
+		uint8_t got[2048];
+		struct driver_frame f;
+
+		if (driver_receive(d, 0, got, sizeof(got), &f) == 1)
+			idle = 0;
+		else
+			idle++;
+		usleep(idle ? 1000 : 0);
+	}
+}
+
+/* The neighbour disappears with frames under way; nobody else notices. */
+static void leaving_under_load_harms_nobody(void **state)
+{
+	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
+	struct stream s = { .from = a, .to = b };
+
+	for (unsigned i = 0; i < 50; i++) {
+		struct driver *c = rig_open(*state, 2, NULL);
+
+		for (unsigned k = 0; k < 100; k++)
+			send_one(c, 2, 0, 1000, k);
+		for (unsigned k = 0; k < 100; k++)
+			send_one(a, 0, 2, 60, k);
+		driver_close(c);
+		driver_reclaim(a, 0);
+		while (ring_outstanding(&a->ring[DRIVER_TX(0)]))
+			driver_reclaim(a, 0);
+	}
+	rig_wait_state(*state, 2, "waiting");
+	swallow(a); /* what had come from the neighbour, or was flooded */
+	swallow(b);
+	stream_both(&s);
+	driver_close(a);
+	driver_close(b);
+}
+
+/* Disabled, a tx ring gives its chains back, uncounted among the good ones; enabled, it works. */
+static void disabled_rings_are_quiet(void **state)
+{
+	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
+	struct stream s = { .from = a, .to = b };
+	struct error err;
+
+	stream_both(&s);
+	assert_int_equal(driver_ring_enable(a, DRIVER_TX(0), false, &err), 0);
+	driver_reclaim(a, 0);
+	for (unsigned i = 0; i < 20; i++)
+		send_one(a, 0, 1, 60, i);
+	assert_true(script_wait_idle(&a->ring[DRIVER_TX(0)], 1000));
+	rig_assert_dropped(*state, 0, "queue_disabled", 20);
+	assert_false(receive_one(b, 0, 1, 60, 0, 50));
+	assert_int_equal(driver_ring_enable(a, DRIVER_RX(0), false, &err), 0);
+	for (unsigned i = 0; i < 20; i++)
+		send_one(b, 1, 0, 60, i);
+	assert_false(receive_one(a, 1, 0, 60, 0, 50));
+	assert_int_equal(driver_ring_enable(a, DRIVER_TX(0), true, &err), 0);
+	assert_int_equal(driver_ring_enable(a, DRIVER_RX(0), true, &err), 0);
+	stream_both(&s);
+	driver_close(a);
+	driver_close(b);
+}
+
+int main(void)
+{
+#define CASE(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
+	const struct CMUnitTest tests[] = {
+		CASE(orders_of_all_front_ends_work),
+		CASE(protocol_features_are_optional),
+		CASE(buffers_run_across_regions),
+		CASE(a_region_may_end_anywhere_in_a_frame),
+		CASE(base_is_what_was_consumed),
+		CASE(stopped_in_traffic_and_resumed_nothing_is_lost),
+		CASE(rx_stopped_and_resumed),
+		CASE(rings_start_at_any_index),
+		CASE(the_next_driver_of_a_guest_starts_anew),
+		CASE(front_ends_come_and_go),
+		CASE(leaving_under_load_harms_nobody),
+		CASE(disabled_rings_are_quiet),
+	};
+
+	return cmocka_run_group_tests_name("session", tests, NULL, NULL);
+}

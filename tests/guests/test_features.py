@@ -1,0 +1,82 @@
+"""Two guests that agree to different virtio features pass traffic through ringway. Run from the top of the source tree:
+python3 -m tests.guests.test_features build/ringway"""
+from itertools import product
+
+from rig import RigError, tap, traffic
+from rig.pair import Pair
+
+# What each feature is called as a property of QEMU's device. 'mq' is two queue pairs.
+PROPERTIES = {
+    "mrg_rxbuf": ["mrg_rxbuf"],
+    "indirect_desc": ["indirect_desc"],
+    "event_idx": ["event_idx"],
+    "mq": [],
+    "offload": ["csum", "guest_csum", "host_tso4", "host_tso6", "host_ecn", "host_ufo",
+                "guest_tso4", "guest_tso6", "guest_ecn", "guest_ufo"],
+}
+# The square of mergeable buffers and indirect descriptors, where the rings' capacity differs most, and a plain device.
+USUAL = [
+    ("mrg_rxbuf", "indirect_desc", "event_idx", "offload"),
+    ("mrg_rxbuf", "event_idx", "offload"),
+    ("indirect_desc", "event_idx", "offload"),
+    ("event_idx", "offload"),
+    ("mq",),
+]
+ALL = [tuple(name for name, on in zip(PROPERTIES, cell) if on) for cell in product((True, False), repeat=len(PROPERTIES))]
+WORST_SHARE = 1 / 4  # of the best cell of a square
+
+
+def device(cell):
+    return {name: "on" if feature in cell else "off" for feature, names in PROPERTIES.items() for name in names}
+
+
+def check_agreed(pair, cell):
+    """The guests use what the cell says and no more."""
+    for port in pair.switch.show("port"):
+        wrong = [feature for feature, names in PROPERTIES.items()
+                 if any((name in port["features"]) != (feature in cell) for name in names[:1])]
+        if wrong:
+            raise RigError(f"{port['name']} is wrong about {', '.join(wrong)}: agreed to {port['features']}")
+
+
+def speed(test, binary, cell, seconds):
+    """Gbit/s of a cell, the mean of both ways."""
+    streams = []
+    with Pair(binary, queues=2 if "mq" in cell else 1, device=device(cell)) as pair:
+        test.report = pair.report
+        check_agreed(pair, cell)
+        for sender, receiver in pair.ways():
+            traffic.ping(sender, receiver)
+            streams.append(traffic.iperf(sender, receiver, seconds))
+        pair.check_counters()
+    test.report = None
+    test.note(streams)
+    return sum(stream.gbits for stream in streams) / len(streams)
+
+
+def check_square(speeds):
+    best = max(speeds.values())
+    for cell, gbits in speeds.items():
+        if gbits < best * WORST_SHARE:
+            raise RigError(f"{'+'.join(cell) or 'nothing'} does {gbits:.2f} Gbit/s where another cell does {best:.2f}")
+
+
+def body(test, arguments):
+    squares = {}
+    for cell in ALL if arguments.all else USUAL:
+        with test.test(f"guests with {'+'.join(cell) or 'no feature'} ping and stream both ways"):
+            others = tuple(name for name in cell if name not in ("mrg_rxbuf", "indirect_desc"))
+            squares.setdefault(others, {})[cell] = speed(test, arguments.binary, cell, arguments.seconds)
+    for others, speeds in squares.items():
+        if len(speeds) > 1:
+            with test.test(f"no ring layout stalls, beside {'+'.join(others) or 'no feature'}"):
+                check_square(speeds)
+
+
+def add_arguments(parser):
+    parser.add_argument("--all", action="store_true", help="all 32 combinations, not only the telling ones")
+    parser.add_argument("--seconds", type=int, default=3, help="of TCP each way (default %(default)s)")
+
+
+if __name__ == "__main__":
+    tap.main(__doc__, body, add_arguments)

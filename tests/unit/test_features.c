@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The table of features: names, and that nothing is offered that is not known by one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "vhost/features.h"
+
+static void each_bit_has_one_row_and_a_name_of_its_own(void **state)
+{
+	for (unsigned i = 0; i < virtio_features_count; i++) {
+		assert_true(virtio_features[i].bit < 64);
+		assert_true(*virtio_features[i].name && *virtio_features[i].text);
+		for (unsigned j = 0; j < i; j++) {
+			assert_int_not_equal(virtio_features[i].bit, virtio_features[j].bit);
+			assert_string_not_equal(virtio_features[i].name, virtio_features[j].name);
+		}
+	}
+}
+
+static void what_is_not_implemented_is_not_offered(void **state)
+{
+	static const unsigned absent[] = {
+		26 /* VHOST_F_LOG_ALL */, VIRTIO_NET_F_MAC,	    VIRTIO_NET_F_GUEST_UFO,
+		VIRTIO_NET_F_HOST_UFO,	  VIRTIO_F_ACCESS_PLATFORM, VIRTIO_F_RING_PACKED,
+		VIRTIO_F_IN_ORDER,	  VIRTIO_F_SR_IOV,	    63
+	};
+	static const unsigned absent_protocol[] = { VHOST_USER_PROTOCOL_F_LOG_SHMFD,
+						    VHOST_USER_PROTOCOL_F_RARP,
+						    VHOST_USER_PROTOCOL_F_BACKEND_REQ,
+						    VHOST_USER_PROTOCOL_F_INFLIGHT_SHMFD,
+						    6 /* CROSS_ENDIAN */,
+						    13 /* RESET_DEVICE */ };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(absent); i++)
+		assert_false(features_offered() & BIT(absent[i]));
+	for (unsigned i = 0; i < ARRAY_SIZE(absent_protocol); i++)
+		assert_false(VHOST_PROTOCOL_FEATURES_OFFERED & BIT(absent_protocol[i]));
+}
+
+/* bess#346, snabb#698: without these the second queue pair stayed off. */
+static void what_several_queues_need_is_offered(void **state)
+{
+	static const unsigned bits[] = { VIRTIO_NET_F_MQ, VIRTIO_NET_F_STATUS, VIRTIO_NET_F_CTRL_VQ,
+					 VHOST_USER_F_PROTOCOL_FEATURES };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(bits); i++)
+		assert_true(features_offered() & BIT(bits[i]));
+	assert_true(VHOST_PROTOCOL_FEATURES_OFFERED & BIT(VHOST_USER_PROTOCOL_F_MQ));
+}
+
+static void text_names_known_bits_numbers_others_and_keeps_to_its_room(void **state)
+{
+	char text[128];
+
+	features_text(0, text, sizeof(text));
+	assert_string_equal(text, "");
+	features_text(BIT(0) | BIT(15) | BIT(63), text, sizeof(text));
+	assert_string_equal(text, "csum,mrg_rxbuf,bit63");
+	for (size_t size = 0; size < 20; size++) {
+		memset(text, '#', sizeof(text));
+		features_text(UINT64_MAX, text, size);
+		assert_int_equal(text[size], '#');
+		if (size)
+			assert_non_null(memchr(text, '\0', size));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_bit_has_one_row_and_a_name_of_its_own),
+		cmocka_unit_test(what_is_not_implemented_is_not_offered),
+		cmocka_unit_test(what_several_queues_need_is_offered),
+		cmocka_unit_test(text_names_known_bits_numbers_others_and_keeps_to_its_room),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
