@@ -9,6 +9,9 @@
 
 #include "base/clock.h"
 
+/* As far as 16 bits go: no device will use so many entries before the driver looks. */
+#define FAR_AHEAD 0x8000
+
 static size_t avail_bytes(unsigned size)
 {
 	return sizeof(struct vring_avail) + (size + 1) * sizeof(uint16_t);
@@ -181,7 +184,7 @@ void ring_kick(struct driver_ring *r)
 void ring_calls_off(struct driver_ring *r)
 {
 	if (r->event_idx)
-		store_relaxed(r->used_event, (uint16_t)(r->used_next - 1));
+		store_relaxed(r->used_event, (uint16_t)(r->used_next + FAR_AHEAD));
 	else
 		store_relaxed(&r->avail->flags, VRING_AVAIL_F_NO_INTERRUPT);
 }

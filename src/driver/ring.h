@@ -237,7 +237,10 @@ static inline unsigned ring_take(struct driver_ring *r, struct driver_done *done
 	return n;
 }
 
-/* Asks for no calls. With the event index that is an index just passed (2.7.10.1). */
+/*
+ * Asks for no calls. With the event index (2.7.10.1) there is no way to say so for ever: it asks
+ * for one at an index far ahead, and so holds for 32768 used entries.
+ */
 void ring_calls_off(struct driver_ring *r);
 
 /* Asks for a call at the next used entry; true if one is there already. */

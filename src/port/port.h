@@ -38,7 +38,8 @@ struct port_queue {
 	uint64_t kicks;		/* wake-ups by the peer */
 	bool armed;		/* kicks on, waiting for one */
 	struct poll_state poll; /* measured arrival gaps */
-	struct hold *hold;	/* frames that wait for room at their receiver; NULL until needed */
+	struct hold *hold; /* frames that wait for room at their receiver; NULL until needed, freed
+			      with the queue */
 	uint64_t last_src; /* source learned last and when, so as not to learn it again at once */
 } cache_aligned;
 

@@ -280,8 +280,11 @@ static void port_release(void *object)
 {
 	struct vhost_user_port *p = object;
 
-	for (unsigned i = 0; i < VHOST_PAIRS_MAX; i++)
+	for (unsigned i = 0; i < VHOST_PAIRS_MAX; i++) {
+		if (p->queue[i])
+			free(p->queue[i]->q.hold);
 		free(p->queue[i]);
+	}
 	free(p->rx);
 	free((char *)p->config.listen);
 	free((char *)p->config.connect);

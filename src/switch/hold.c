@@ -5,15 +5,15 @@
  * A held frame looks like any other: its first bytes in a snapshot, the rest in one span, which
  * points into an arena behind the batch. So a port's egress takes it without knowing. Frames are
  * appended in the order in which they were refused and tried again in that order; nothing is moved
- * until all are gone. There is room for a whole batch of the longest frames, in address space only:
- * pages come with the bytes that are written.
+ * until all are gone. There is room for a whole batch of the longest frames, but only pages that
+ * are written to take memory.
  *
  * A port may be removed, and its index and even its memory used again, while a frame waits for it:
  * a port is known by its serial number, which is looked at before anything else.
  */
 #include "switch/hold.h"
 
-#include <sys/mman.h>
+#include <stdlib.h>
 
 #include "base/rcu.h"
 #include "guest/access.h"
@@ -35,16 +35,13 @@ struct hold {
 
 static struct hold *hold_new(void)
 {
-	void *memory = mmap(NULL, sizeof(struct hold) + ARENA_BYTES, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	size_t size = sizeof(struct hold) + ARENA_BYTES;
+	struct hold *hold =
+		aligned_alloc(CACHE_LINE, (size + CACHE_LINE - 1) & ~(CACHE_LINE - 1ul));
 
-	return memory == MAP_FAILED ? NULL : memory;
-}
-
-void hold_free(struct hold *hold)
-{
 	if (hold)
-		munmap(hold, sizeof(*hold) + ARENA_BYTES);
+		hold->waiting = 0;
+	return hold;
 }
 
 bool hold_empty(const struct port_queue *queue)
@@ -112,6 +109,7 @@ void hold_add(struct port_queue *queue, struct port *dest, const struct batch *b
 		queue->hold->arena_used = 0;
 		queue->hold->batch.n = 0;
 		queue->hold->batch.spans = 0;
+		queue->hold->batch.chains = 0;
 		queue->hold->batch.bytes = 0;
 	}
 	batch_for_each (i, set) {

@@ -6,7 +6,7 @@
  * queue is not collected from until all of it is delivered or its time (policy/full) is up: this
  * pushes back on the sender as a full wire would, where dropping at once makes guests retransmit by
  * the thousand. Order within a flow is kept, because nothing of the queue overtakes. The memory is
- * mapped at first need and belongs to the queue. Worker only, but for hold_free().
+ * one block of malloc's, got at first need: whoever frees the queue frees it. Worker only.
  */
 #ifndef RINGWAY_SWITCH_HOLD_H
 #define RINGWAY_SWITCH_HOLD_H
@@ -29,9 +29,10 @@ bool hold_empty(const struct port_queue *queue);
 bool hold_retry(struct vswitch *sw, struct port_queue *queue, struct virtq_calls *calls,
 		uint64_t now, uint64_t per_us);
 
-/* Gives up what is held, counted as DROP_FULL: before the queue ceases to be served for good. */
+/*
+ * Gives up what is held, counted as DROP_FULL: before a queue is served that was not for a while,
+ * so that nothing from before comes out.
+ */
 void hold_drop(struct vswitch *sw, struct port_queue *queue);
-
-void hold_free(struct hold *hold); /* NULL is allowed */
 
 #endif

@@ -42,6 +42,7 @@ struct session {
 
 	uint8_t out[REPLIES_MAX];
 	size_t out_len;
+	bool watches_room;
 	uint64_t complained; /* about these requests, in the log: once each (others: bit 0) */
 };
 
@@ -97,8 +98,10 @@ void session_fail(struct session *s, const char *reason)
 
 static void on_event(uv_poll_t *poll, int status, int events);
 
+/* Whether there is room to send is asked only while something waits for it. */
 static void watch(struct session *s)
 {
+	s->watches_room = s->out_len;
 	uv_poll_start(&s->poll, UV_READABLE | (s->out_len ? UV_WRITABLE : 0), on_event);
 }
 
@@ -127,7 +130,7 @@ static void flush(struct session *s)
 		return;
 	s->out_len -= sent;
 	memmove(s->out, s->out + sent, s->out_len);
-	if (!s->out_len)
+	if (s->watches_room != (s->out_len > 0))
 		watch(s);
 }
 
@@ -138,7 +141,6 @@ static void reply(struct session *s, uint32_t request, const void *payload, uint
 		.flags = VHOST_USER_VERSION | VHOST_USER_REPLY,
 		.size = size,
 	};
-	bool idle = !s->out_len;
 
 	if (sizeof(header) + size > sizeof(s->out) - s->out_len) {
 		session_end(s, "the front-end does not read its replies");
@@ -147,11 +149,7 @@ static void reply(struct session *s, uint32_t request, const void *payload, uint
 	memcpy(s->out + s->out_len, &header, sizeof(header));
 	memcpy(s->out + s->out_len + sizeof(header), payload, size);
 	s->out_len += sizeof(header) + size;
-	if (!idle)
-		return; /* behind those that wait already */
 	flush(s);
-	if (!s->over && s->out_len)
-		watch(s);
 }
 
 /* Acting */

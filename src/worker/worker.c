@@ -86,19 +86,18 @@ static struct pass pass(struct worker *w, const struct queue_set *set, uint64_t 
 	for (unsigned i = 0; i < set->n; i++) {
 		struct port_queue *q = set->queue[i];
 
-		if (q->armed) {
-			p.kickless |= load_relaxed(&q->kick) < 0;
-			if (!look || !q->port->ops->ready(q)) {
-				armed++;
-				continue;
-			}
+		if (q->armed && look && q->port->ops->ready(q))
 			wake_queue(q);
-		}
-		p.moved |= turn(w, q, now);
-		if (!hold_empty(q))
-			p.held = true;
-		else if (!q->armed)
+		if (!q->armed)
+			p.moved |= turn(w, q, now);
+		if (q->armed) {
+			armed++;
+			p.kickless |= load_relaxed(&q->kick) < 0;
+		} else if (hold_empty(q)) {
 			p.polled = true;
+		} else {
+			p.held = true;
+		}
 	}
 	store_relaxed(&w->armed, armed);
 	return p;
@@ -159,8 +158,8 @@ static void sleep_until_kicked(struct worker *w, struct pass p)
 }
 
 /*
- * A new set. Queues that are gone may not be touched any more; what they hold is known to the
- * worker itself, and waits for nobody. Queues that have come, or come again, begin polled.
+ * A new set. Queues that are gone may not be touched any more. Queues that have come, or come again,
+ * begin polled, and what they still held for somebody is out of date.
  */
 static const struct queue_set *adopt(struct worker *w, const struct queue_set *set)
 {
@@ -174,6 +173,7 @@ static const struct queue_set *adopt(struct worker *w, const struct queue_set *s
 		q->owned = id;
 		q->armed = false;
 		q->poll = (struct poll_state){ 0 };
+		hold_drop(w->sw, q);
 	}
 	return set;
 }

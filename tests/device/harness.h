@@ -68,10 +68,10 @@ void frame_add_tcp(uint8_t *frame, uint32_t len);
 struct stream {
 	struct driver *from, *to;
 	unsigned from_port, to_port; /* for the addresses; both 0: ports 0 and 1 */
-	unsigned from_pair, to_pair;
-	unsigned count;		   /* frames; 0: 100 */
-	unsigned window;	   /* under way; 0: what 64 and the rings allow */
-	uint32_t len_min, len_max; /* bytes; random between; 0: 60 to 1514 */
+	unsigned from_pair;	     /* it may arrive at any */
+	unsigned count;		     /* frames; 0: 100 */
+	unsigned window;	     /* under way; 0: what 64 and the rings allow */
+	uint32_t len_min, len_max;   /* bytes; random between; 0: 60 to 1514 */
 	const struct driver_shape *shape;
 	const struct virtio_net_hdr *hdr;
 	bool tcp;     /* the frames begin with IPv4 and TCP headers (frame_add_tcp()) */
@@ -86,7 +86,7 @@ struct stream {
  */
 void stream_run(struct stream *s);
 
-/* The same there and back, with the same settings. */
+/* The same there and back, with the same settings; back from pair 0. */
 void stream_both(const struct stream *s);
 
 /* One frame of 60 bytes each way between ports 0 and 1: they still work. */

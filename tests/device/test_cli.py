@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -211,7 +212,12 @@ def test_life(tap, place):
         check(place.control.read_text() == "precious", "it was touched")
         place.control.unlink()
     with tap.test("the control socket is its owner's, and the descriptor limit the hard one"):
-        switch = place.start(preexec_fn=lambda: os.umask(0))
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+
+        def prepare():
+            os.umask(0)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+        switch = place.start(preexec_fn=prepare)
         check(stat.S_IMODE(place.control.stat().st_mode) == 0o600, oct(place.control.stat().st_mode))
         limits = re.search(r"Max open files +(\d+) +(\d+)", Path(f"/proc/{switch.pid}/limits").read_text())
         check(limits[1] == limits[2], limits[0])
@@ -359,12 +365,17 @@ def test_default_path(tap, place):
         elsewhere = place.folder / "elsewhere"
         elsewhere.mkdir()
         os.chown(elsewhere, NOBODY, NOBODY)
-        for make, remove in ((lambda: trap.mkdir(0o700), trap.rmdir), (lambda: trap.symlink_to(elsewhere), trap.unlink)):
+
+        def link():
+            trap.symlink_to(elsewhere)
+            os.lchown(trap, NOBODY, NOBODY)
+        for make, remove, why in ((lambda: trap.mkdir(0o700), trap.rmdir, "belongs to user 0"),
+                                  (link, trap.unlink, "is not a directory")):
             make()
             try:
                 for words, status in ((["run"], 1), (["show"], 3)):
                     run = subprocess.run([*command, *words], env=env, capture_output=True, text=True, timeout=30)
-                    check(run.returncode == status and str(trap) in run.stderr, f"{words}: {run}")
+                    check(run.returncode == status and f"{trap} {why}" in run.stderr, f"{words}: {run}")
                 check(not list(elsewhere.iterdir()), "something was made there")
             finally:
                 remove()

@@ -369,6 +369,12 @@ static void regions_are_added_and_removed_one_by_one(void **state)
 	assert_int_equal(memory_mappings(), before + GUEST_REGIONS_MAX);
 	assert_int_equal(device_del_region(&rig->dev, &desc, &rig->err), -ENOENT);
 	desc = memory_desc();
+	desc.uva += 4096;
+	assert_int_equal(device_del_region(&rig->dev, &desc, &rig->err), -ENOENT);
+	desc = memory_desc();
+	desc.size -= 4096;
+	assert_int_equal(device_del_region(&rig->dev, &desc, &rig->err), -ENOENT);
+	desc = memory_desc();
 	desc.offset = 4096; /* not looked at */
 	assert_int_equal(device_del_region(&rig->dev, &desc, &rig->err), 0);
 	assert_false(virtq_active(vq));
@@ -523,16 +529,20 @@ static void rings_must_lie_aligned_in_one_region(void **state)
 
 static void user_addresses_cannot_hide_that_a_ring_is_unaligned(void **state)
 {
-	struct guest_region_desc desc = memory_desc();
+	static const unsigned off[] = { 1, 2, 8 };
 
 	for (enum step step = FEATURES; step <= ENABLE; step++) {
 		if (step != MEMORY)
 			take(step, 1, MODERN, 0);
 	}
-	desc.uva -= 1;
-	assert_int_equal(set_memory(&desc), 0);
-	assert_false(virtq_active(&rig->dev.ring[1]->vq));
-	assert_int_equal(set_addr(1), -EFAULT);
+	for (unsigned i = 0; i < ARRAY_SIZE(off); i++) {
+		struct guest_region_desc desc = memory_desc();
+
+		desc.uva -= off[i];
+		assert_int_equal(set_memory(&desc), 0);
+		assert_false(virtq_active(&rig->dev.ring[1]->vq));
+		assert_int_equal(set_addr(1), -EFAULT);
+	}
 }
 
 static void disabled_before_the_first_enable_it_rests_later_it_drains(void **state)

@@ -44,7 +44,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	for (unsigned i = 0; i < PORTS; i++)
-		hold_free(ports[i].queue.hold);
+		free(ports[i].queue.hold);
 	switch_destroy(&sw);
 	return 0;
 }

@@ -269,16 +269,28 @@ static void requests_may_be_sent_ahead(void **state)
 	close(fd);
 }
 
+#define LARGE "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"large\"}\n"
+
 static void who_has_said_all_still_gets_the_answers(void **state)
 {
-	char text[256];
-	int fd = rig_connect();
+	char *text = malloc(1 << 20);
+	size_t total = 0;
+	int fd = rig_connect(), n;
 
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(send(fd, LARGE, strlen(LARGE), 0), strlen(LARGE));
 	assert_int_equal(send(fd, ECHO_1 "{\"half", strlen(ECHO_1 "{\"half"), 0),
 			 strlen(ECHO_1 "{\"half"));
 	shutdown(fd, SHUT_WR);
-	assert_int_equal(rig_receive(fd, text, sizeof(text)), -1);
-	assert_string_equal(text, ANSWER_1);
+	rig_run();
+	do {
+		n = rig_receive(fd, text, 1 << 20);
+		total += strlen(text);
+	} while (n > 0);
+	assert_int_equal(n, -1);
+	assert_int_equal(calls, 9);
+	assert_true(total > 8 * 65535);
+	free(text);
 	close(fd);
 }
 
@@ -316,15 +328,14 @@ static void the_longest_line_is_served(void **state)
 	close(fd);
 }
 
-#define LARGE "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"large\"}\n"
-
 static void who_does_not_read_is_not_served_and_then_closed(void **state)
 {
 	struct pollfd closed = { .fd = rig_connect() };
 	uint64_t start = clock_ns(), waited;
 
 	for (int i = 0; i < 200; i++)
-		rig_send(closed.fd, LARGE, strlen(LARGE));
+		assert_true(send(closed.fd, LARGE, strlen(LARGE), 0) > 0);
+	rig_run();
 	/* What the sockets hold, the bound, and one answer more; not all 200. */
 	assert_in_range(calls, 4, 30);
 	do {

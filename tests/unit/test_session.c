@@ -454,7 +454,7 @@ static void bad_headers_end_the_session(void **state)
 		{ VHOST_USER_GET_FEATURES, 0, 0 },
 		{ VHOST_USER_GET_FEATURES, 2, 0 },
 		{ VHOST_USER_GET_FEATURES, 3, 0 },
-		{ VHOST_USER_GET_FEATURES, 5, 8 },
+		{ VHOST_USER_GET_FEATURES, VHOST_USER_VERSION | VHOST_USER_REPLY, 0 },
 		{ VHOST_USER_SET_FEATURES, 1, 4097 },
 		{ 63, 1, 4097 },
 		{ 63, 1, UINT32_MAX },
@@ -499,6 +499,12 @@ static void hooks_may_stop_fail_and_start_sessions(void **state)
 	rig_send(VHOST_USER_SET_FEATURES, &features, sizeof(features), NULL, 0);
 	assert_int_equal(rig->ended, 1);
 	assert_string_equal(rig->reason, "enough");
+
+	rig_handshake();
+	rig->on_changed = fail_session;
+	rig->on_ended = fail_session;
+	rig_send(VHOST_USER_SET_FEATURES, &features, sizeof(features), NULL, 0);
+	assert_int_equal(rig->ended, 1);
 
 	rig_handshake();
 	rig->on_ended = rig_handshake;
