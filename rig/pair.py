@@ -1,5 +1,4 @@
 """Two guests plugged into each other through ringway, in a temporary folder that goes with them."""
-import json
 import os
 import shutil
 import tempfile
@@ -79,9 +78,8 @@ class Pair:
         for guest in self.guests:
             parts += [f"{guest.name}: {guest.process.ended() or 'QEMU runs'}; its console:",
                       guest.console_tail(LOG_LINES)]
-        parts += [f"ringway: {self.switch.process.ended() or 'runs'}; its log:", self.switch.process.tail(LOG_LINES)]
-        if not self.switch.process.ended():
-            parts += [json.dumps(item) for what in ("port", "queue") for item in self.switch.show(what)]
+        parts += [f"ringway: {self.switch.process.ended() or 'runs'}; its log:", self.switch.process.tail(LOG_LINES),
+                  self.switch.table("port"), self.switch.table("queue")]
         return "\n".join(parts)
 
     def close(self):

@@ -38,18 +38,23 @@ class Switch:
                 raise RigError(f"ringway did not answer within {READY_SECONDS} s; see '{self.binary} run --help'")
             time.sleep(0.05)
 
-    def _ask(self, what, *name):
-        return subprocess.run([self.binary, "show", what, *name, "--json", "--control", self.control],
+    def _ask(self, *words):
+        return subprocess.run([self.binary, "show", *words, "--control", self.control],
                               capture_output=True, text=True, timeout=SHOW_SECONDS)
 
     def answers(self):
         return self._ask("port").returncode == 0
 
+    def table(self, what):
+        """What `show` prints for people."""
+        run = self._ask(what)
+        return run.stdout or run.stderr
+
     def show(self, what):
         """All objects of a kind: 'port', 'queue', 'worker', 'fdb' or 'feature'."""
-        run = self._ask(what)
+        run = self._ask(what, "--json")
         if run.returncode:
-            raise RigError(f"show {what} failed: {run.stderr.strip() or self.process.ended()}")
+            raise RigError(f"show {what} failed: {run.stderr.strip()}")
         return next(iter(json.loads(run.stdout).values()))
 
     def port(self, name):

@@ -15,7 +15,7 @@ uint64_t clock_cycles_per_us(void)
 			;
 		cycles = clock_cycles() - cycles;
 		ns = clock_ns() - ns;
-		rate = MAX(cycles * 1000 / ns, 1);
+		rate = MAX(cycles * 1000 / ns, (uint64_t)1);
 	}
 	return rate;
 }

@@ -51,6 +51,18 @@ static int watch(struct worker *w, int fd, uint64_t data)
 	return epoll_ctl(w->epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
+/* A sleep of less than a millisecond needs epoll_pwait2(); better told at once than found out. */
+static int check_sleep(const struct worker *w, struct error *err)
+{
+	struct timespec none = { 0 };
+	struct epoll_event event;
+
+	if (epoll_pwait2(w->epoll, &event, 1, &none, NULL) < 0)
+		return error_set(err, errno, "epoll_pwait2: %s; Linux 5.11 or later is needed",
+				 strerror(errno));
+	return 0;
+}
+
 static int worker_start(struct worker *w, struct error *err)
 {
 	int r;
@@ -62,6 +74,9 @@ static int worker_start(struct worker *w, struct error *err)
 	if (w->epoll < 0 || w->wake < 0 || !w->set || !w->batch)
 		return error_set(err, ENOMEM, "cannot make a worker: %s", strerror(errno));
 	memset(w->batch, 0, sizeof(*w->batch));
+	r = check_sleep(w, err);
+	if (r)
+		return r;
 	r = watch(w, w->wake, WORKER_WAKE);
 	if (!r)
 		r = -pthread_create(&w->thread, NULL, worker_main, w);

@@ -13,7 +13,7 @@ DRIVER = "/sys/bus/virtio/drivers/virtio_net"
 def flood(sender, receiver):
     """Small frames as fast as they go, whether or not anybody is there; until `killall sockperf`."""
     mac = receiver.output("cat /sys/class/net/eth0/address").strip()
-    sender.output(f"ip neigh replace {receiver.address} lladdr {mac} nud permanent dev eth0")
+    sender.output(f"arp -s {receiver.address} {mac}")
     return sender.start(f"sockperf throughput -i {receiver.address} -p 9 -t 600 -m 64")
 
 

@@ -1,0 +1,668 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Malformed chains: each costs its own chain, is returned with length 0 and counted by its name,
+ * and the next hundred frames pass.
+ */
+#include "harness.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define NEXT	 VRING_DESC_F_NEXT
+#define WRITE	 VRING_DESC_F_WRITE
+#define INDIRECT VRING_DESC_F_INDIRECT
+#define EXTRA	 (5u << 20) /* bytes of guest memory to play with */
+#define DESCS	 64
+#define NOWHERE	 0x7000000000ull /* no region there */
+
+/* What a bad chain is made of. */
+struct scene {
+	struct driver *d;
+	struct driver_ring *tx;
+	uint8_t *extra;
+	uint64_t gpa;	 /* of `extra` */
+	uint64_t end;	 /* of guest-physical memory */
+	uint64_t border; /* where the second region begins */
+	struct script_desc desc[DESCS];
+	struct script_desc table[DESCS];
+	unsigned n, tabled;
+};
+
+/* One descriptor of the ring; the list is chained as the flags say. */
+static void put(struct scene *s, uint64_t addr, uint32_t len, uint16_t flags)
+{
+	s->desc[s->n++] = (struct script_desc){ addr, len, flags, SCRIPT_NEXT };
+}
+
+static void put_table(struct scene *s, uint64_t addr, uint32_t len, uint16_t flags)
+{
+	s->table[s->tabled++] = (struct script_desc){ addr, len, flags, SCRIPT_NEXT };
+}
+
+/* A descriptor that names the table, which is written to the start of `extra`. */
+static void put_indirect(struct scene *s, uint32_t len, uint16_t flags)
+{
+	script_table((struct vring_desc *)s->extra, s->table, s->tabled);
+	put(s, s->gpa, len, (uint16_t)(INDIRECT | flags));
+}
+
+static void good_table(struct scene *s)
+{
+	put_table(s, s->gpa + 4096, 12, NEXT);
+	put_table(s, s->gpa + 8192, 60, 0);
+}
+
+static void loop_on_itself(struct scene *s)
+{
+	put(s, s->gpa, 100, NEXT);
+	s->desc[0].next = s->tx->free[s->tx->free_first & s->tx->mask];
+}
+
+static void loop_of_two(struct scene *s)
+{
+	put(s, s->gpa, 100, NEXT);
+	put(s, s->gpa, 100, NEXT);
+	s->desc[1].next = s->tx->free[s->tx->free_first & s->tx->mask];
+}
+
+static void loop_of_nothing(struct scene *s)
+{
+	put(s, s->gpa, 0, NEXT);
+	put(s, s->gpa, 0, NEXT);
+	s->desc[1].next = s->tx->free[s->tx->free_first & s->tx->mask];
+}
+
+static void next_just_outside(struct scene *s)
+{
+	put(s, s->gpa, 100, NEXT);
+	s->desc[0].next = s->tx->size;
+}
+
+static void next_far_outside(struct scene *s)
+{
+	put(s, s->gpa, 100, NEXT);
+	s->desc[0].next = 0x8000;
+}
+
+static void writable(struct scene *s)
+{
+	put(s, s->gpa, 100, WRITE);
+}
+
+static void writable_behind_readable(struct scene *s)
+{
+	put(s, s->gpa, 100, NEXT);
+	put(s, s->gpa, 100, WRITE);
+}
+
+static void readable_behind_writable(struct scene *s)
+{
+	put(s, s->gpa, 100, NEXT | WRITE);
+	put(s, s->gpa, 100, 0);
+}
+
+static void table_of_nothing(struct scene *s)
+{
+	good_table(s);
+	put_indirect(s, 0, 0);
+}
+
+static void table_of_odd_length(struct scene *s)
+{
+	good_table(s);
+	put_indirect(s, 31, 0);
+}
+
+static void table_of_half_a_descriptor(struct scene *s)
+{
+	good_table(s);
+	put_indirect(s, 8, 0);
+}
+
+static void table_with_next(struct scene *s)
+{
+	good_table(s);
+	put_indirect(s, 32, NEXT);
+	put(s, s->gpa + 4096, 60, 0);
+}
+
+static void table_with_next_in_the_middle(struct scene *s)
+{
+	good_table(s);
+	put(s, s->gpa + 4096, 72, NEXT);
+	put_indirect(s, 32, NEXT);
+	put(s, s->gpa + 4096, 60, 0);
+}
+
+static void table_in_a_table(struct scene *s)
+{
+	put_table(s, s->gpa + 4096, 32, INDIRECT);
+	put_indirect(s, 16, 0);
+}
+
+static void table_that_leaves_itself(struct scene *s)
+{
+	good_table(s);
+	s->table[0].next = 2;
+	put_indirect(s, 32, 0);
+}
+
+static void table_that_loops(struct scene *s)
+{
+	good_table(s);
+	s->table[1].flags = NEXT;
+	s->table[1].next = 0;
+	put_indirect(s, 32, 0);
+}
+
+static void table_with_writable(struct scene *s)
+{
+	good_table(s);
+	s->table[1].flags = WRITE;
+	put_indirect(s, 32, 0);
+}
+
+static void table_outside_memory(struct scene *s)
+{
+	put(s, NOWHERE, 32, INDIRECT);
+}
+
+static void table_over_the_end(struct scene *s)
+{
+	put(s, s->end - 16, 32, INDIRECT);
+}
+
+/* A table must lie in one region: here it runs on into the next (CVE-2018-1059). */
+static void table_over_a_border(struct scene *s)
+{
+	put(s, s->border - 16, 32, INDIRECT);
+}
+
+static void table_of_enormous_length(struct scene *s)
+{
+	put(s, s->gpa, 0xfffffff0, INDIRECT);
+}
+
+static void outside_memory(struct scene *s)
+{
+	put(s, NOWHERE, 100, 0);
+}
+
+static void second_outside_memory(struct scene *s)
+{
+	put(s, s->gpa, 100, NEXT);
+	put(s, NOWHERE, 100, 0);
+}
+
+static void over_the_end(struct scene *s)
+{
+	put(s, s->end - 50, 100, 0);
+}
+
+static void over_the_end_far(struct scene *s)
+{
+	put(s, s->end - 50, 0xffffffff, 0);
+}
+
+static void beyond_the_end(struct scene *s)
+{
+	put(s, s->end, 100, 0);
+}
+
+static void address_wraps(struct scene *s)
+{
+	put(s, UINT64_MAX - 10, 100, 0);
+}
+
+static void address_is_the_last(struct scene *s)
+{
+	put(s, UINT64_MAX, 1, 0);
+}
+
+/* CVE-2020-10725: the address is not looked at when nothing is there. */
+static void nothing_nowhere(struct scene *s)
+{
+	put(s, NOWHERE, 0, 0);
+}
+
+static void header_nowhere(struct scene *s)
+{
+	put(s, NOWHERE, 12, NEXT);
+	put(s, s->gpa, 60, 0);
+}
+
+static void nothing(struct scene *s)
+{
+	put(s, s->gpa, 0, 0);
+}
+
+static void less_than_a_header(struct scene *s)
+{
+	put(s, s->gpa, 11, 0);
+}
+
+static void less_than_a_header_in_pieces(struct scene *s)
+{
+	for (unsigned i = 0; i < 11; i++)
+		put(s, s->gpa + i, 1, i < 10 ? NEXT : 0);
+}
+
+static void header_alone(struct scene *s)
+{
+	memset(s->extra, 0, 12);
+	put(s, s->gpa, 12, 0);
+}
+
+static void header_and_thirteen(struct scene *s)
+{
+	memset(s->extra, 0, 64);
+	put(s, s->gpa, 12, NEXT);
+	put(s, s->gpa + 12, 13, 0);
+}
+
+static void longer_than_any_frame(struct scene *s)
+{
+	memset(s->extra, 0, 64);
+	put(s, s->gpa, 12 + 65535 + 14 + 8 + 1, 0);
+}
+
+static void longest_descriptor(struct scene *s)
+{
+	memset(s->extra, 0, 64);
+	for (unsigned i = 0; i < 60; i++)
+		put(s, s->gpa, 4u << 20, i < 59 ? NEXT : 0);
+}
+
+struct fault {
+	const char *drop;
+	void (*make)(struct scene *s);
+};
+
+static const struct fault faults[] = {
+	{ "chain_loop", loop_on_itself },
+	{ "chain_loop", loop_of_two },
+	{ "chain_loop", loop_of_nothing },
+	{ "chain_next", next_just_outside },
+	{ "chain_next", next_far_outside },
+	{ "chain_direction", writable },
+	{ "chain_direction", writable_behind_readable },
+	{ "chain_direction", readable_behind_writable },
+	{ "chain_indirect", table_of_nothing },
+	{ "chain_indirect", table_of_odd_length },
+	{ "chain_indirect", table_of_half_a_descriptor },
+	{ "chain_indirect", table_with_next },
+	{ "chain_indirect", table_with_next_in_the_middle },
+	{ "chain_indirect", table_in_a_table },
+	{ "chain_next", table_that_leaves_itself },
+	{ "chain_loop", table_that_loops },
+	{ "chain_direction", table_with_writable },
+	{ "memory", table_outside_memory },
+	{ "memory", table_over_the_end },
+	{ "memory", table_over_a_border },
+	{ "memory", table_of_enormous_length },
+	{ "memory", outside_memory },
+	{ "memory", second_outside_memory },
+	{ "memory", over_the_end },
+	{ "memory", over_the_end_far },
+	{ "memory", beyond_the_end },
+	{ "memory", address_wraps },
+	{ "memory", address_is_the_last },
+	{ "memory", header_nowhere },
+	{ "header_short", nothing },
+	{ "header_short", nothing_nowhere },
+	{ "header_short", less_than_a_header },
+	{ "header_short", less_than_a_header_in_pieces },
+	{ "frame_short", header_alone },
+	{ "frame_short", header_and_thirteen },
+	{ "frame_long", longer_than_any_frame },
+	{ "frame_long", longest_descriptor },
+};
+
+static void scene_open(struct rig *rig, struct scene *s, uint64_t features)
+{
+	struct driver_config c = {
+		.features = features, .regions = 2, .gpa = 0x100000, .extra = 2 * EXTRA
+	};
+
+	memset(s, 0, sizeof(*s));
+	s->d = rig_open(rig, 0, &c);
+	s->tx = &s->d->ring[DRIVER_TX(0)];
+	s->border = s->d->mem.region[1].gpa;
+	s->extra = driver_memory_alloc(&s->d->mem, EXTRA, 4096);
+	assert_non_null(s->extra);
+	s->gpa = driver_memory_gpa(&s->d->mem, s->extra);
+	s->end = s->d->mem.gpa + s->d->mem.size;
+}
+
+/* Sends the scene's chain, which must come back empty and be counted as `drop`. */
+static void expect(struct rig *rig, struct scene *s, const char *drop)
+{
+	uint64_t before = rig_dropped(rig, 0, drop);
+	struct driver_done done;
+
+	driver_reclaim(s->d, 0);
+	assert_true(script_chain(s->tx, s->desc, s->n, 0, s, NULL) >= 0);
+	ring_flush(s->tx);
+	assert_true(script_wait_idle(s->tx, 1000));
+	assert_int_equal(ring_take(s->tx, &done, 1), 1);
+	assert_ptr_equal(done.token, s);
+	assert_int_equal(done.len, 0);
+	rig_assert_dropped(rig, 0, drop, before + 1);
+	s->n = s->tabled = 0;
+}
+
+static void each_costs_its_own_chain_only(void **state)
+{
+	struct driver *b = rig_open(*state, 1, NULL);
+	struct scene s;
+
+	scene_open(*state, &s, 0);
+	for (unsigned i = 0; i < ARRAY_SIZE(faults); i++) {
+		struct stream good = { .from = s.d, .to = b };
+
+		faults[i].make(&s);
+		expect(*state, &s, faults[i].drop);
+		stream_both(&good);
+	}
+	driver_close(s.d);
+	driver_close(b);
+}
+
+/* Good and bad mixed in one burst: the good ones arrive in order. */
+static void bad_among_good_in_one_burst(void **state)
+{
+	struct driver *b = rig_open(*state, 1, NULL);
+	struct scene s;
+	uint8_t frame[100];
+
+	scene_open(*state, &s, 0);
+	for (unsigned round = 0; round < 4; round++) {
+		unsigned sent = 0;
+
+		driver_reclaim(s.d, 0);
+		for (unsigned i = 0; i < ARRAY_SIZE(faults); i++) {
+			/* Tables and headers of all would lie in one place; these need none. */
+			if (strcmp(faults[i].drop, "memory") &&
+			    strcmp(faults[i].drop, "chain_next"))
+				continue;
+			frame_make(frame, sizeof(frame), 0, 1, sent++);
+			assert_int_equal(driver_send(s.d, 0, NULL, frame, sizeof(frame), NULL), 0);
+			faults[i].make(&s);
+			assert_true(script_chain(s.tx, s.desc, s.n, 0, s.extra, NULL) >= 0);
+			s.n = s.tabled = 0;
+		}
+		ring_flush(s.tx);
+		for (unsigned i = 0; i < sent; i++)
+			assert_true(receive_one(b, 0, 1, sizeof(frame), i, 1000));
+		assert_true(script_wait_idle(s.tx, 1000));
+		for (struct driver_done done; ring_take(s.tx, &done, 1);) {
+			if (done.token != s.extra)
+				s.d->pool[DRIVER_TX(0)].free[s.d->pool[DRIVER_TX(0)].n++] =
+					done.token;
+		}
+	}
+	assert_null(driver_broken(s.d));
+	driver_close(s.d);
+	driver_close(b);
+}
+
+/* cloud-hypervisor#1218: an indirect table from a driver that did not agree to them. */
+static void indirect_without_agreement_is_refused(void **state)
+{
+	struct driver *b = rig_open(*state, 1, NULL);
+	struct stream good = { .to = b };
+	struct scene s;
+
+	scene_open(*state, &s, driver_features_default() & ~BIT(VIRTIO_RING_F_INDIRECT_DESC));
+	good_table(&s);
+	put_indirect(&s, 32, 0);
+	expect(*state, &s, "chain_indirect");
+	good.from = s.d;
+	stream_both(&good);
+	driver_close(s.d);
+	driver_close(b);
+}
+
+/* 2.7.5.3.2: normal descriptors may go before it; so this one is good. */
+static void a_table_may_end_a_chain(void **state)
+{
+	struct driver *b = rig_open(*state, 1, NULL);
+	struct driver_done done;
+	struct scene s;
+
+	scene_open(*state, &s, 0);
+	memset(s.extra + 4096, 0, 12);
+	frame_make(s.extra + 4096 + 12, 500, 0, 1, 3);
+	put_table(&s, s.gpa + 4096 + 20, 100, NEXT);
+	put_table(&s, s.gpa + 4096 + 120, 392, 0);
+	put(&s, s.gpa + 4096, 5, NEXT);
+	put(&s, s.gpa + 4096 + 5, 15, NEXT);
+	put_indirect(&s, 32, 0);
+	driver_reclaim(s.d, 0);
+	assert_true(script_chain(s.tx, s.desc, s.n, 0, NULL, NULL) >= 0);
+	ring_flush(s.tx);
+	assert_true(receive_one(b, 0, 1, 500, 3, 1000));
+	assert_true(script_wait_idle(s.tx, 1000));
+	assert_int_equal(ring_take(s.tx, &done, 1), 1);
+	driver_close(s.d);
+	driver_close(b);
+}
+
+/* Such an entry names nothing that could be returned; what follows passes. */
+static void heads_outside_the_ring_are_passed_over(void **state)
+{
+	const uint16_t heads[] = { 256, 257, 0x7fff, 0x8000, 0xffff };
+	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
+	struct stream good = { .from = a, .to = b };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(heads); i++) {
+		script_avail(&a->ring[DRIVER_TX(0)], heads[i]);
+		driver_flush(a, DRIVER_TX(0));
+		rig_assert_dropped(*state, 0, "chain_head", i + 1);
+		stream_both(&good);
+	}
+	driver_close(a);
+	driver_close(b);
+}
+
+/* Ring of 4096: chains as long as it, of one byte each. */
+static void long_chains_are_bounded(void **state)
+{
+	struct driver_config c = { .ring_size = 4096,
+				   .extra = EXTRA,
+				   .features = driver_features_default() &
+					       ~BIT(VIRTIO_RING_F_INDIRECT_DESC) };
+	struct driver *a = rig_open(*state, 0, &c), *b = rig_open(*state, 1, NULL);
+	struct driver_ring *tx = &a->ring[DRIVER_TX(0)];
+	uint8_t *bytes = driver_memory_alloc(&a->mem, EXTRA, 4096);
+	static struct driver_piece pieces[4096];
+	struct stream good = { .from = a, .to = b };
+	struct driver_done done;
+
+	frame_make(bytes + 12, 4096, 0, 1, 5);
+	for (unsigned i = 0; i < 4096; i++)
+		pieces[i] = (struct driver_piece){ bytes + i, 1 };
+	driver_reclaim(a, 0);
+	assert_int_equal(ring_add(tx, pieces, 1500, 0, false, NULL), 0);
+	ring_flush(tx);
+	assert_true(receive_one(b, 0, 1, 1500 - 12, 5, 1000));
+	assert_true(script_wait_idle(tx, 1000));
+	assert_int_equal(ring_take(tx, &done, 1), 1);
+	for (unsigned n = 2049; n <= 4096; n += 2047) {
+		assert_int_equal(ring_add(tx, pieces, n, 0, false, NULL), 0);
+		ring_flush(tx);
+		assert_true(script_wait_idle(tx, 1000));
+		assert_int_equal(ring_take(tx, &done, 1), 1);
+		assert_int_equal(done.len, 0);
+	}
+	rig_assert_dropped(*state, 0, "chain_pieces", 2);
+	stream_both(&good);
+	driver_close(a);
+	driver_close(b);
+}
+
+/* More than 4 GiB in all, and in 32 bits just a small frame. */
+static void lengths_do_not_wrap(void **state)
+{
+	struct driver_config c = { .ring_size = 2048, .extra = 2 * EXTRA };
+	struct driver *a = rig_open(*state, 0, &c), *b = rig_open(*state, 1, NULL);
+	struct driver_ring *tx = &a->ring[DRIVER_TX(0)];
+	uint8_t *bytes = driver_memory_alloc(&a->mem, EXTRA, 4096);
+	static struct driver_piece pieces[1025];
+	struct stream good = { .from = a, .to = b };
+	struct driver_done done;
+
+	assert_non_null(bytes);
+	for (unsigned i = 0; i < 1024; i++)
+		pieces[i] = (struct driver_piece){ bytes, 4u << 20 };
+	pieces[1024] = (struct driver_piece){ bytes, 72 };
+	driver_reclaim(a, 0);
+	assert_int_equal(ring_add(tx, pieces, 1025, 0, false, NULL), 0);
+	ring_flush(tx);
+	assert_true(script_wait_idle(tx, 1000));
+	assert_int_equal(ring_take(tx, &done, 1), 1);
+	rig_assert_dropped(*state, 0, "frame_long", 1);
+	stream_both(&good);
+	driver_close(a);
+	driver_close(b);
+}
+
+/* CVE-2024-11614, DPDK 7023f3e532: headers that lie about their frame. */
+static void lying_headers_are_dropped(void **state)
+{
+	const uint64_t offloads =
+		BIT(VIRTIO_NET_F_CSUM) | BIT(VIRTIO_NET_F_HOST_TSO4) | BIT(VIRTIO_NET_F_HOST_TSO6);
+	const struct virtio_net_hdr bad[] = {
+		{ .flags = 1, .csum_start = 99 },
+		{ .flags = 1, .csum_start = 100 },
+		{ .flags = 1, .csum_start = 0xffff },
+		{ .flags = 1, .csum_start = 50, .csum_offset = 49 },
+		{ .flags = 1, .csum_start = 50, .csum_offset = 0xffff },
+		{ .flags = 1, .csum_start = 0xffff, .csum_offset = 0xffff },
+		{ .flags = 1, .csum_start = 34, .csum_offset = 16, .gso_type = 1 },
+		{ .flags = 1, .csum_start = 34, .csum_offset = 16, .gso_type = 7, .gso_size = 9 },
+		{ .flags = 1, .csum_start = 34, .csum_offset = 16, .gso_type = 3, .gso_size = 9 },
+		{ .flags = 1, .csum_start = 34, .csum_offset = 16, .gso_type = 0x80 },
+		{ .flags = 0, .gso_type = 1, .gso_size = 1000, .hdr_len = 54 },
+		{ .flags = 1, .csum_start = 99, .gso_type = 1, .gso_size = 9 },
+	};
+	struct driver_config c = { .features = driver_features_default() | offloads };
+	struct driver *a = rig_open(*state, 0, &c), *b = rig_open(*state, 1, NULL);
+	struct stream good = { .from = a, .to = b };
+	uint8_t frame[100];
+
+	frame_make(frame, sizeof(frame), 0, 1, 1);
+	for (unsigned i = 0; i < ARRAY_SIZE(bad); i++) {
+		assert_int_equal(driver_send(a, 0, &bad[i], frame, sizeof(frame), NULL), 0);
+		driver_flush(a, DRIVER_TX(0));
+		assert_true(script_wait_idle(&a->ring[DRIVER_TX(0)], 1000));
+		rig_assert_dropped(*state, 0, "header_bad", i + 1);
+	}
+	stream_both(&good);
+	driver_close(a);
+	driver_close(b);
+}
+
+/*
+ * Malformed rx chains: returned empty, the frame that met them counted, and the next frame goes to
+ * the next buffer.
+ */
+static void bad_rx_chains_cost_one_frame_each(void **state)
+{
+	struct driver *a = rig_open(*state, 0, NULL);
+	struct driver_config c = { .quirks = DRIVER_NO_RX_BUFFERS, .extra = EXTRA };
+	struct driver *b = rig_open(*state, 1, &c);
+	struct driver_ring *rx = &b->ring[DRIVER_RX(0)];
+	struct driver_pool *pool = &b->pool[DRIVER_RX(0)];
+	uint64_t gpa = driver_memory_gpa(&b->mem, pool->free[0]);
+	const struct script_desc bad[][2] = {
+		{ { gpa, 2048, 0, 0 } },
+		{ { gpa, 1000, NEXT | WRITE, SCRIPT_NEXT }, { gpa, 1000, 0, 0 } },
+		{ { gpa, 1000, NEXT, SCRIPT_NEXT }, { gpa, 1000, WRITE, 0 } },
+		{ { gpa, 2048, NEXT | WRITE, 256 } },
+		{ { NOWHERE, 2048, WRITE, 0 } },
+		{ { gpa, 12, NEXT | WRITE, SCRIPT_NEXT }, { NOWHERE, 2000, WRITE, 0 } },
+		{ { UINT64_MAX - 5, 2048, WRITE, 0 } },
+		{ { gpa, 0, INDIRECT, 0 } },
+		{ { gpa, 32, INDIRECT | NEXT | WRITE, SCRIPT_NEXT }, { gpa, 2000, WRITE, 0 } },
+		{ { gpa, 0xfffffff0, INDIRECT, 0 } },
+	};
+
+	assert_true(receive_one(b, 0, 1, 60, 0, 10) == false);
+	for (unsigned i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct driver_done done;
+		struct driver_piece piece;
+
+		while (ring_take(rx, &done, 1))
+			;
+		/* Whatever was posted before is used up by frames. */
+		while (ring_outstanding(rx)) {
+			send_one(a, 0, 1, 60, 1);
+			assert_true(script_wait_idle(&a->ring[DRIVER_TX(0)], 1000));
+			while (ring_take(rx, &done, 1))
+				;
+		}
+		assert_true(script_chain(rx, bad[i], bad[i][0].flags & NEXT ? 2 : 1, 0, NULL,
+					 NULL) >= 0);
+		piece = (struct driver_piece){ pool->free[1], 2048 };
+		assert_int_equal(ring_add(rx, &piece, 0, 1, false, piece.at), 0);
+		ring_flush(rx);
+		send_one(a, 0, 1, 60, 2);
+		rig_assert_dropped(*state, 1, "rx_chain", i + 1);
+		assert_int_equal(ring_take(rx, &done, 1), 1);
+		assert_int_equal(done.len, 0);
+		send_one(a, 0, 1, 60, 3);
+		assert_true(script_wait_idle(rx, 1000));
+		assert_int_equal(ring_take(rx, &done, 1), 1);
+		assert_int_equal(done.len, 72);
+		assert_ptr_equal(done.token, piece.at);
+	}
+	driver_close(a);
+	driver_close(b);
+}
+
+/* Buffers of no bytes at all: chains that are taken for one frame end somewhere. */
+static void rx_buffers_of_nothing_do_not_hang(void **state)
+{
+	struct driver *a = rig_open(*state, 0, NULL), *c = rig_open(*state, 2, NULL);
+	struct driver_config config = { .quirks = DRIVER_NO_RX_BUFFERS, .ring_size = 32768 };
+	struct driver *b = rig_open(*state, 1, &config);
+	struct driver_ring *rx = &b->ring[DRIVER_RX(0)];
+	struct stream good = { .from = a, .to = c, .to_port = 2 };
+	const struct script_desc empty = { b->mem.gpa, 0, WRITE, 0 };
+
+	send_one(b, 1, 0, 60, 9); /* so that nothing is flooded */
+	assert_true(receive_one(a, 1, 0, 60, 9, 1000));
+	for (unsigned i = 0; i < 32767; i++)
+		assert_true(script_chain(rx, &empty, 1, 0, NULL, NULL) >= 0);
+	ring_flush(rx);
+	for (unsigned i = 0; i < 1000; i++) {
+		send_one(a, 0, 1, 60, i);
+		assert_true(script_wait_idle(&a->ring[DRIVER_TX(0)], 1000));
+	}
+	while (receive_one(c, 1, 0, 60, 9, 20))
+		;
+	stream_both(&good);
+	driver_close(a);
+	driver_close(b);
+	driver_close(c);
+}
+
+int main(void)
+{
+#define CASE(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
+	const struct CMUnitTest tests[] = {
+		CASE(each_costs_its_own_chain_only),
+		CASE(bad_among_good_in_one_burst),
+		CASE(indirect_without_agreement_is_refused),
+		CASE(a_table_may_end_a_chain),
+		CASE(heads_outside_the_ring_are_passed_over),
+		CASE(long_chains_are_bounded),
+		CASE(lengths_do_not_wrap),
+		CASE(lying_headers_are_dropped),
+		CASE(bad_rx_chains_cost_one_frame_each),
+		CASE(rx_buffers_of_nothing_do_not_hang),
+	};
+
+	return cmocka_run_group_tests_name("chains", tests, NULL, NULL);
+}
