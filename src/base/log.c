@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/log.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -22,5 +23,10 @@ void log_event(enum log_level level, const char *port, const char *fmt, ...)
 	va_start(args, fmt);
 	vsnprintf(line, sizeof(line), fmt, args);
 	va_end(args);
+	/* Part of it may come from a peer: an event stays one line. */
+	for (char *c = line; *c; c++) {
+		if (iscntrl((unsigned char)*c))
+			*c = '?';
+	}
 	fprintf(stderr, "%s %s: %s\n", names[level], port ? port : "ringway", line);
 }

@@ -139,6 +139,11 @@ struct port {
 	char name[PORT_NAME_MAX + 1];
 	uint16_t index;	 /* in the switch's table */
 	uint64_t serial; /* never used twice, unlike index and address; set by switch_add() */
+	/*
+	 * It had no room for so long that a sender gave up waiting, and has taken nothing since:
+	 * its senders do not wait for it now. Workers; relaxed.
+	 */
+	uint32_t stalled;
 	/* Copies addressed to it that never reached a ring; many writers (add_relaxed). */
 	uint64_t egress_dropped[DROP_COUNT];
 	char *options; /* as given, canonical "key=value ...", for `save`; owned */

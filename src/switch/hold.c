@@ -147,6 +147,8 @@ static frame_set retry_dest(struct port *port, struct hold *hold, frame_set set,
 
 	if (!give_up)
 		return left;
+	if (calls && left == set)
+		store_relaxed(&port->stalled, 1u);
 	port_egress_drop(port, DROP_FULL, (unsigned)__builtin_popcount(left));
 	return 0;
 }

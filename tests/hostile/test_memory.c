@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Guests and front-ends that change what they share while it is used: rings, buffers, memory files,
+ * descriptors. The attacker is at port 2; ports 0 and 1 must not notice.
+ */
+#include "harness.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define ATTACK_MS 1500
+#define MARGIN_MS 3000 /* for the watchdog and a slow machine */
+
+static void swallow(struct driver *d)
+{
+	static uint8_t got[FRAME_ROOM];
+	struct driver_frame f;
+
+	while (driver_receive(d, 0, got, sizeof(got), &f) == 1)
+		;
+}
+
+/* Until nothing has come for a while. */
+static void settle(struct driver *a, struct driver *b)
+{
+	for (unsigned i = 0; i < 50; i++) {
+		swallow(a);
+		swallow(b);
+		usleep(1000);
+	}
+}
+
+struct attack {
+	struct driver *d;
+	uint64_t end;
+	uint32_t seed;
+};
+
+static uint32_t dice(struct attack *a)
+{
+	a->seed = a->seed * 1664525u + 1013904223u;
+	return a->seed >> 8;
+}
+
+/* One field of one descriptor, to something that might hurt. */
+static void twist_descriptor(struct attack *a, struct vring_desc *desc)
+{
+	static const uint32_t lens[] = { 0,  1,	   11,	  12,	      25,	 26,
+					 60, 1500, 65536, 0x7fffffff, 0xffffffff };
+	static const uint16_t flags[] = { 0, 1, 2, 3, 4, 5, 6, 7 };
+	volatile struct vring_desc *d = desc;
+
+	switch (dice(a) % 4) {
+	case 0:
+		d->len = lens[dice(a) % ARRAY_SIZE(lens)];
+		break;
+	case 1:
+		d->flags = flags[dice(a) % ARRAY_SIZE(flags)];
+		break;
+	case 2:
+		d->next = (uint16_t)dice(a);
+		break;
+	default:
+		d->addr = dice(a) % 8 ? a->d->mem.gpa + dice(a) % a->d->mem.size
+				      : (uint64_t)dice(a) << 40;
+	}
+}
+
+static void *twist_all(void *arg)
+{
+	struct attack *a = arg;
+
+	while (clock_ns() < a->end) {
+		struct driver_ring *r = &a->d->ring[dice(a) % 2];
+		volatile uint8_t *buffer = a->d->mem.base + dice(a) % a->d->mem.size;
+
+		for (unsigned i = 0; i < 8; i++)
+			twist_descriptor(a, &r->desc[dice(a) & r->mask]);
+		if (r->tables)
+			twist_descriptor(a, &r->tables[dice(a) % 512]);
+		*buffer = (uint8_t)dice(a);
+	}
+	return NULL;
+}
+
+/* Keeps the rings going although nothing in them can be trusted. */
+static void churn(struct driver *d)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		struct driver_ring *r = &d->ring[i];
+		uint16_t used = load_acquire(&r->used->idx);
+
+		for (uint16_t n = 0; n < r->size; n++)
+			r->avail->ring[n] = n;
+		r->avail_next = (uint16_t)(used + r->size);
+		ring_publish(r);
+		ring_kick(r);
+	}
+}
+
+/* DPDK 134228ca39 and others: lengths, flags and headers read twice while the guest changes them.
+ */
+static void everything_changes_while_it_is_read(void **state)
+{
+	struct driver_config hostile = { .features = driver_features_default() |
+						     BIT(VIRTIO_NET_F_CSUM) |
+						     BIT(VIRTIO_NET_F_GUEST_CSUM) |
+						     BIT(VIRTIO_NET_F_HOST_TSO4) |
+						     BIT(VIRTIO_NET_F_GUEST_TSO4) };
+	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
+	struct stream good = { .from = a, .to = b };
+	struct attack attack = { .d = rig_open(*state, 2, &hostile), .seed = 1 };
+	unsigned n = 0;
+	pthread_t thread;
+
+	attack.end = clock_ns() + ATTACK_MS * 1000000ull;
+	assert_int_equal(pthread_create(&thread, NULL, twist_all, &attack), 0);
+	while (clock_ns() < attack.end) {
+		churn(attack.d);
+		swallow(a);
+		swallow(b);
+		driver_reclaim(a, 0);
+		if (ring_room(&a->ring[DRIVER_TX(0)])) /* to the attacker's rx ring */
+			send_one(a, 0, n % 2 ? 2 : 7, 60 + n % 1400, n);
+		n++;
+	}
+	pthread_join(thread, NULL);
+	rig_assert_alive(*state);
+	driver_close(attack.d);
+	settle(a, b);
+	stream_both(&good);
+	driver_close(a);
+	driver_close(b);
+}
+
+/* firecracker#3149: an index that jumps made the device walk the same chains for ever. */
+static void available_index_jumps(void **state)
+{
+	const int jumps[] = { 257, 1000, 32768, 65535, 65279 };
+	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
+	struct stream good = { .from = a, .to = b };
+
+	for (unsigned i = 0; i < 2 * ARRAY_SIZE(jumps); i++) {
+		struct driver *c = rig_open(*state, 2, NULL);
+		struct driver_ring *r = &c->ring[i % 2];
+		struct error err;
+		uint16_t base;
+
+		send_one(c, 2, 2, 60, 0);
+		script_avail_index(r, (uint16_t)(r->published + jumps[i / 2]));
+		send_one(a, 0, 2, 60, 0);
+		usleep(20000);
+		settle(a, b);
+		stream_both(&good);
+		/* The ring is put right and started anew, and works. */
+		assert_int_equal(driver_ring_stop(c, i % 2, &base, &err), 0);
+		r->avail->idx = r->published;
+		assert_int_equal(driver_ring_start(c, i % 2, r->used->idx, &err), 0);
+		driver_reclaim(c, 0);
+		settle(c, a);
+		send_one(c, 2, 0, 60, 4);
+		assert_true(receive_one(a, 2, 0, 60, 4, 1000));
+		send_one(a, 0, 2, 60, 5);
+		assert_true(receive_one(c, 0, 2, 60, 5, 1000));
+		driver_close(c);
+		settle(a, b);
+	}
+	driver_close(a);
+	driver_close(b);
+}
+
+static void used_index_is_overwritten(void **state)
+{
+	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
+	struct driver *c = rig_open(*state, 2, NULL);
+	struct stream good = { .from = a, .to = b };
+
+	for (unsigned i = 0; i < 2000; i++) {
+		store_release(&c->ring[i % 2].used->idx, (uint16_t)(i * 997));
+		churn(c);
+		driver_reclaim(a, 0);
+		if (ring_room(&a->ring[DRIVER_TX(0)]))
+			send_one(a, 0, 2, 60, i);
+		swallow(a);
+		swallow(b);
+	}
+	rig_assert_alive(*state);
+	driver_close(c);
+	settle(a, b);
+	stream_both(&good);
+	driver_close(a);
+	driver_close(b);
+}
+
+/* The memory of the attacker's rings and buffers ends at `size` bytes, all of a sudden. */
+static void truncate_under_load(struct rig *rig, struct driver *a, struct driver *b, off_t size)
+{
+	struct driver_config config = { .regions = 2, .ring_size = 1024 };
+	struct driver *c = rig_open(rig, 2, &config);
+	uint8_t frame[1000];
+
+	frame_make(frame, sizeof(frame), 2, 0, 1);
+	for (unsigned i = 0; i < 1000; i++)
+		assert_int_equal(driver_send(c, 0, NULL, frame, sizeof(frame), NULL), 0);
+	driver_flush(c, DRIVER_TX(0));
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(ftruncate(c->mem.region[i].fd, size), 0);
+	for (unsigned i = 0; i < 100; i++) {
+		driver_reclaim(a, 0);
+		send_one(a, 0, 2, 1000, i);
+		send_one(a, 0, 9, 1000, i); /* flooded */
+		assert_true(script_wait_idle(&a->ring[DRIVER_TX(0)], 2000));
+		swallow(a);
+		swallow(b);
+	}
+	assert_true(channel_closed(c->fe.sock, MARGIN_MS));
+	driver_close(c);
+	rig_wait_state(rig, 2, "waiting");
+}
+
+static void memory_file_is_truncated(void **state)
+{
+	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
+	struct stream good = { .from = a, .to = b };
+
+	for (unsigned i = 0; i < 5; i++) {
+		truncate_under_load(*state, a, b, i % 2 ? 65536 : 0);
+		settle(a, b);
+		stream_both(&good);
+	}
+	good.to = rig_open(*state, 2, NULL); /* and the port takes the next front-end */
+	good.to_port = 2;
+	stream_both(&good);
+	driver_close(good.to);
+	driver_close(a);
+	driver_close(b);
+}
+
+static void holes_are_punched(void **state)
+{
+	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
+	struct driver *c = rig_open(*state, 2, NULL);
+	struct stream good = { .from = a, .to = b };
+
+	for (unsigned i = 0; i < 200; i++) {
+		churn(c);
+		assert_int_equal(fallocate(c->mem.region[0].fd,
+					   FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+					   (off_t)c->mem.region[0].size),
+				 0);
+		driver_reclaim(a, 0);
+		send_one(a, 0, 2, 1000, i);
+		swallow(a);
+		swallow(b);
+	}
+	rig_assert_alive(*state);
+	driver_close(c);
+	settle(a, b);
+	stream_both(&good);
+	driver_close(a);
+	driver_close(b);
+}
+
+/* Fills the call's counter, whatever the device has written to it before. */
+static void saturate(const struct driver_ring *r)
+{
+	uint64_t full = UINT64_MAX - 1, n;
+
+	while (write(r->call, &full, sizeof(full)) < 0) {
+		assert_int_equal(errno, EAGAIN);
+		assert_true(read(r->call, &n, sizeof(n)) == sizeof(n) || errno == EAGAIN);
+	}
+}
+
+/* The file description is shared: the front-end can make the device's write block. */
+static void call_that_blocks_harms_its_own_session_only(void **state)
+{
+	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
+	struct driver *c = rig_open(*state, 2, NULL);
+	struct stream good = { .from = a, .to = b };
+	uint64_t start;
+
+	for (unsigned i = 0; i < 2; i++) {
+		saturate(&c->ring[i]);
+		assert_int_equal(fcntl(c->ring[i].call, F_SETFL, 0), 0);
+		ring_calls_on(&c->ring[i]);
+	}
+	start = clock_ns();
+	send_one(c, 2, 2, 60, 0);
+	send_one(a, 0, 2, 60, 0);
+	usleep(1000);
+	settle(a, b);
+	stream_both(&good);
+	assert_in_range((clock_ns() - start) / 1000000, 0, MARGIN_MS);
+	assert_true(channel_closed(c->fe.sock, MARGIN_MS));
+	driver_close(c);
+	rig_wait_state(*state, 2, "waiting");
+	settle(a, b);
+	stream_both(&good);
+	driver_close(a);
+	driver_close(b);
+}
+
+/* Saturated and not blocking: the driver has a call that it has not read. */
+static void call_that_is_full_counts_as_called(void **state)
+{
+	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
+	struct stream good = { .from = a, .to = b };
+
+	for (unsigned i = 0; i < 2; i++)
+		saturate(&b->ring[i]);
+	ring_calls_on(&b->ring[DRIVER_RX(0)]);
+	stream_both(&good);
+	driver_close(a);
+	driver_close(b);
+}
+
+/* A kick that stays readable, and one that would block a reader, cost no more than kicks. */
+static void kicks_are_never_read(void **state)
+{
+	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
+	struct stream good = { .from = a, .to = b };
+
+	for (unsigned i = 0; i < 2; i++) {
+		uint64_t n = i ? UINT64_MAX - 1 : 1;
+
+		assert_int_equal(fcntl(a->ring[i].kick, F_SETFL, 0), 0);
+		assert_int_equal(write(a->ring[i].kick, &n, sizeof(n)), sizeof(n));
+		assert_int_equal(fcntl(a->ring[i].kick, F_SETFL, O_NONBLOCK), 0);
+	}
+	stream_both(&good);
+	driver_close(a);
+	driver_close(b);
+}
+
+int main(void)
+{
+#define CASE(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
+	const struct CMUnitTest tests[] = {
+		CASE(everything_changes_while_it_is_read),
+		CASE(available_index_jumps),
+		CASE(used_index_is_overwritten),
+		CASE(memory_file_is_truncated),
+		CASE(holes_are_punched),
+		CASE(call_that_blocks_harms_its_own_session_only),
+		CASE(call_that_is_full_counts_as_called),
+		CASE(kicks_are_never_read),
+	};
+
+	return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
+}
