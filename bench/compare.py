@@ -41,7 +41,7 @@ Usage = collections.namedtuple("Usage", "cycles frames bursts")
 class Ringway:
     def __init__(self, args, folder):
         self.sockets = sockets(folder)
-        self.switch = Switch(args.ringway, folder, [f"{path.stem} vhost-user listen={path}" for path in self.sockets],
+        self.switch = Switch(args.binary, folder, [f"{path.stem} vhost-user listen={path}" for path in self.sockets],
                              ["--workers", 1, "--cpus", args.switch_cpu])
 
     def begin(self):
@@ -84,7 +84,7 @@ SIDES = {"ringway": Ringway, "testpmd": TestpmdIo}
 
 def ringway_load(args, sockets, size, seconds):
     """The project's own generator."""
-    command = [str(args.ringway), "bench", "load", "--a", str(sockets[0]), "--b", str(sockets[1]), "--json",
+    command = [str(args.binary), "bench", "load", "--a", str(sockets[0]), "--b", str(sockets[1]), "--json",
                "--size", str(size), "--seconds", str(seconds), "--window", str(args.window),
                "--cpu", str(args.generator_cpu), *(["--data"] if args.data else [])]
     done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 30)
@@ -231,7 +231,7 @@ def machine():
 
 def parse_args():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("ringway", type=Path, help="the ringway binary")
+    parser.add_argument("--binary", type=Path, required=True, help="the ringway to measure")
     parser.add_argument("--sides", default="ringway,testpmd", metavar="A,B",
                         type=lambda text: text.split(","),
                         help=f"two of {', '.join(SIDES)}, the same twice to see the noise")
@@ -251,8 +251,8 @@ def parse_args():
         parser.error(f"--sides takes two of {', '.join(SIDES)}")
     if args.quick:
         args.passes, args.seconds = 2, 1
-    args.ringway = args.ringway.resolve()
-    args.out = args.out or args.ringway.with_name("compare.json")
+    args.binary = args.binary.resolve()
+    args.out = args.out or args.binary.with_name("compare.json")
     return args
 
 

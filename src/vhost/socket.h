@@ -19,11 +19,15 @@ struct endpoint;
 struct endpoint_config {
 	const char *listen;  /* path, or NULL */
 	const char *connect; /* path, or NULL */
-	int fd;		     /* connected socket, or -1 */
+	int fd;		     /* connected socket, the endpoint's once it is open; or -1 */
 	mode_t mode;	     /* of a listening socket's file, exactly, whatever the umask */
 	gid_t group;	     /* of it; (gid_t)-1: not changed */
 };
 
+/*
+ * Called from the loop; endpoint_resume() alone calls waiting() itself. The endpoint may be closed
+ * or resumed from within.
+ */
 struct endpoint_hooks {
 	/* A connected socket, non-blocking and close-on-exec, now the hook's. */
 	void (*connected)(void *ctx, int fd);
@@ -40,7 +44,10 @@ int endpoint_open(uv_loop_t *loop, const struct endpoint_config *config,
 		  const struct endpoint_hooks *hooks, void *ctx, struct endpoint **ret,
 		  struct error *err);
 
-/* The session that came from it is over: wait for (or look for) the next one. */
+/*
+ * The session that came from it is over: wait for (or look for) the next one. Connecting pauses
+ * first, 100 ms and then longer while sessions end within two seconds.
+ */
 void endpoint_resume(struct endpoint *endpoint);
 
 /* Closes it and removes its own socket file. */

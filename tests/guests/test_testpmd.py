@@ -1,19 +1,15 @@
-#!/usr/bin/env python3
-"""DPDK's testpmd as two guests: another driver than ours and Linux's, and it counts every frame.
+"""DPDK's testpmd as two guests: another driver than ours and Linux's. Run from the top of the source tree:
+python3 -m tests.guests.test_testpmd build/ringway
 
 A fixed number of frames goes to and fro between its two ports. Whatever is lost on the way is missing when the frames
-are taken out at the end, and whatever was counted wrongly shows where the switch's counters meet the drivers'.
-"""
+are taken out at the end, and whatever was counted wrongly shows where the switch's counters meet the driver's."""
 import json
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from rig import RigError
+from rig import RigError, tap
 from rig.switch import Switch
-from rig.tap import main
 from rig.testpmd import Guests, missing
 
 LOOP_SECONDS = 0.5
@@ -137,44 +133,44 @@ class Loop:
         return "\n".join(["ringway:", *map(json.dumps, rows), "its log:", self.switch.process.tail(15)])
 
 
-def test_device(tap, binary, device, queues, connect=False):
+def try_device(test, binary, device, queues, connect=False):
     name = ", ".join([f"{key}={value}" for key, value in device.items()] +
                      [f"{queues} queue pair{'s' * (queues > 1)}"] + ["testpmd is the server"] * connect)
     with tempfile.TemporaryDirectory(prefix="ringway-") as folder:
         loop = None
-        tap.report = None
-        with tap.test(f"{name}: ports come up"):
+        with test.test(f"{name}: ports come up"):
             loop = Loop(binary, folder, device, queues, connect)
-            tap.report = loop.report
+            test.report = loop.report
             loop.wait_up()
         if not loop:
             return
         try:
-            with tap.test(f"{name}: every frame comes back, after a stop and a start too"):
+            with test.test(f"{name}: every frame comes back, after a stop and a start too"):
                 loop.run(pause=True)
-            with tap.test(f"{name}: ports count what the drivers count"):
+            with test.test(f"{name}: ports count what the drivers count"):
                 loop.check_ports()
-            with tap.test(f"{name}: rings add up to ports"):
+            with test.test(f"{name}: rings add up to ports"):
                 loop.check_queues()
-            with tap.test(f"{name}: ports stop and start again"):
+            with test.test(f"{name}: ports stop and start again"):
                 loop.restart_ports()
                 loop.run_anew()
             if connect:
-                with tap.test(f"{name}: the switch is killed and starts again"):
+                with test.test(f"{name}: the switch is killed and starts again"):
                     loop.restart_switch()
                     loop.run_anew()
         finally:
+            test.report = None
             loop.close()
 
 
-def body(tap, arguments):
+def body(test, arguments):
     why = missing()
     if why:
-        return tap.skip("testpmd's frames", why)
+        return test.skip("testpmd's frames", why)
     for device, queues in DEVICES:
-        test_device(tap, arguments.binary, device, queues)
-    test_device(tap, arguments.binary, {"mrg_rxbuf": 1}, 1, connect=True)
+        try_device(test, arguments.binary, device, queues)
+    try_device(test, arguments.binary, {"mrg_rxbuf": 1}, 1, connect=True)
 
 
 if __name__ == "__main__":
-    main(__doc__.partition("\n")[0], body)
+    tap.main(__doc__, body)

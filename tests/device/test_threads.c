@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Everything at once, for the thread sanitizer: traffic, front-ends that come and go (half of them
+ * in the middle of a handshake), ports that are added and deleted, and statistics that are read
+ * meanwhile. The switch runs with two workers, and a report of the sanitizer is its exit status.
+ */
+#include "harness.h"
+
+#include <jansson.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "control/client.h"
+
+#define SECONDS	    8
+#define HANDSHAKES  1000
+#define RESIDENT_KB 4096 /* what the switch may have grown by */
+
+static struct rig *rig;
+static uint32_t over;
+
+static void *change_ports(void *arg)
+{
+	struct error err;
+
+	for (unsigned i = 0; !load_relaxed(&over); i++) {
+		char listen[64];
+		json_t *result = NULL;
+
+		snprintf(listen, sizeof(listen), "%s/extra%u", rig->folder, i % 4);
+		if (!client_call(rig->control, "port.add",
+				 json_pack("{s:s,s:s,s:{s:s}}", "name", "extra", "kind",
+					   "vhost-user", "options", "listen", listen),
+				 &result, &err))
+			json_decref(result);
+		if (!client_call(rig->control, "port.del", json_pack("{s:s}", "name", "extra"),
+				 &result, &err))
+			json_decref(result);
+	}
+	return NULL;
+}
+
+static void *read_statistics(void *arg)
+{
+	static const char *const methods[] = { "show.port", "show.queue", "show.worker", "show.fdb",
+					       "save" };
+	struct error err;
+	uintptr_t failed = 0;
+
+	for (unsigned i = 0; !load_relaxed(&over); i++) {
+		json_t *result = NULL;
+
+		if (client_call(rig->control, methods[i % ARRAY_SIZE(methods)], NULL, &result,
+				&err))
+			failed++;
+		else
+			json_decref(result);
+	}
+	return (void *)failed;
+}
+
+/* A guest that is restarted over and over, and whose driver sends while it lives. */
+static void *come_and_go(void *arg)
+{
+	struct driver_config config = { .connect = rig->socket[2], .pairs = 2 };
+	uintptr_t sessions = 0;
+
+	while (!load_relaxed(&over)) {
+		struct driver *d;
+		struct error err;
+
+		if (driver_open(&config, &d, &err))
+			continue;
+		for (unsigned k = 0; k < 50; k++) {
+			uint8_t frame[512];
+
+			frame_make(frame, sizeof(frame), 2, k % 2, k);
+			driver_send(d, k % 2, NULL, frame, sizeof(frame), NULL);
+			driver_flush(d, DRIVER_TX(k % 2));
+		}
+		driver_close(d);
+		sessions++;
+	}
+	return (void *)sessions;
+}
+
+static void ports_sessions_and_statistics_change_under_traffic(void **state)
+{
+	pthread_t threads[3];
+	void *failed, *sessions;
+	uint64_t end = clock_ns() + SECONDS * 1000000000ull;
+	struct driver *a, *b;
+	unsigned rounds = 0;
+
+	rig = *state;
+	a = rig_open(rig, 0, NULL);
+	b = rig_open(rig, 1, NULL);
+	pthread_create(&threads[0], NULL, change_ports, NULL);
+	pthread_create(&threads[1], NULL, read_statistics, NULL);
+	pthread_create(&threads[2], NULL, come_and_go, NULL);
+	while (clock_ns() < end) {
+		for (unsigned k = 0; k < 32; k++) {
+			uint8_t frame[2048];
+			struct driver_frame f;
+
+			frame_make(frame, 60 + k * 40, 0, k % 3, k);
+			driver_send(a, 0, NULL, frame, 60 + k * 40, NULL);
+			driver_flush(a, DRIVER_TX(0));
+			driver_reclaim(a, 0);
+			while (driver_receive(a, 0, frame, sizeof(frame), &f) > 0)
+				;
+			while (driver_receive(b, 0, frame, sizeof(frame), &f) > 0)
+				;
+		}
+		rounds++;
+	}
+	store_relaxed(&over, 1u);
+	pthread_join(threads[0], NULL);
+	pthread_join(threads[1], &failed);
+	pthread_join(threads[2], &sessions);
+	print_message("%u rounds, %ju sessions\n", rounds, (uintmax_t)(uintptr_t)sessions);
+	assert_int_equal((uintptr_t)failed, 0);
+	assert_true((uintptr_t)sessions > 0);
+	assert_null(driver_broken(a));
+	assert_null(driver_broken(b));
+	driver_close(a);
+	driver_close(b);
+	rig_assert_alive(rig);
+}
+
+/* Connects, says the first `bytes` of a handshake, and leaves. */
+static void break_off(unsigned bytes)
+{
+	static const uint8_t start[] = { 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0,
+					 0, 3, 0, 0, 0, 1, 0, 0, 0, 0 };
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", rig->socket[0]);
+	assert_int_equal(connect(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	if (bytes)
+		assert_int_equal(send(fd, start, bytes, MSG_NOSIGNAL), bytes);
+	close(fd);
+}
+
+static void a_thousand_handshakes_leave_nothing_behind(void **state)
+{
+	unsigned fds = 0, resident = 0;
+
+	rig = *state;
+	for (unsigned i = 0; i < HANDSHAKES; i++) {
+		if (i % 2)
+			break_off(i / 2 % 21);
+		else
+			driver_close(rig_open(rig, 0, NULL));
+		if (i == HANDSHAKES / 5) {
+			rig_wait_state(rig, 0, "waiting");
+			usleep(100000);
+			fds = rig_open_fds(rig);
+			resident = rig_resident(rig);
+		}
+	}
+	rig_wait_state(rig, 0, "waiting");
+	usleep(100000); /* descriptors are closed after a grace period */
+	print_message("%u descriptors, then %u; %u kB, then %u\n", fds, rig_open_fds(rig), resident,
+		      rig_resident(rig));
+	assert_in_range(rig_open_fds(rig), 0, fds + 2);
+	assert_in_range(rig_resident(rig), 0, resident + RESIDENT_KB);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(ports_sessions_and_statistics_change_under_traffic,
+						rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(a_thousand_handshakes_leave_nothing_behind,
+						rig_setup, rig_teardown),
+	};
+
+	setenv("RINGWAY_WORKERS", "2", 0);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
