@@ -20,10 +20,10 @@ from rig import RigError
 
 QEMU = "qemu-system-x86_64"
 QEMU_OLDEST = (9, 2)  # the first with reconnect-ms, and past the crash named above
-PACKAGES = ["busybox-static", "ethtool", "iperf3", "sockperf"]
+PACKAGES = ["qemu-system-x86", "busybox-static", "ethtool", "iperf3", "sockperf"]
 TOOLS = ["busybox", "ethtool", "iperf3", "sockperf"]
 KERNEL_PACKAGE = "linux-image-cloud-amd64"
-BACKPORTS = {"bookworm": "bookworm-backports"}  # releases whose own QEMU is too old
+BACKPORTS = ["bookworm"]  # releases whose own QEMU is too old
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 APT_CONFIG = """\
@@ -31,7 +31,7 @@ Dir::Etc::main "/dev/null";
 Dir::Etc::parts "/dev/null";
 Dir::Etc::sourcelist "{work}/sources.list";
 Dir::Etc::sourceparts "/dev/null";
-Dir::Etc::preferences "/dev/null";
+Dir::Etc::preferences "{work}/preferences";
 Dir::Etc::preferencesparts "/dev/null";
 Dir::State::lists "{work}/lists";
 Dir::State::extended_states "{work}/extended_states";
@@ -40,6 +40,11 @@ Dir::Cache::archives "{work}/archives";
 Dir::Log "{work}";
 APT::Sandbox::User "";
 Debug::NoLocking "1";
+"""
+APT_PREFERENCES = """\
+Package: qemu-system-* seabios
+Pin: release n={codename}-backports
+Pin-Priority: 900
 """
 
 
@@ -51,8 +56,13 @@ def cache_dir():
 @contextmanager
 def locked(name):
     """One builder of a cache entry at a time, whichever process comes first."""
-    cache_dir().mkdir(parents=True, exist_ok=True)
-    with open(cache_dir() / f"{name}.lock", "w") as lock:
+    try:
+        cache_dir().mkdir(parents=True, exist_ok=True)
+        lock = open(cache_dir() / f"{name}.lock", "w")
+    except OSError as error:
+        raise RigError(f"cannot write to {cache_dir()} ({error.strerror}): set XDG_CACHE_HOME to a folder of "
+                       "yours") from None
+    with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -101,20 +111,21 @@ class Apt:
         self.work = Path(work)
         for folder in ("lists/partial", "archives/partial"):
             (self.work / folder).mkdir(parents=True, exist_ok=True)
+        self.env = dict(os.environ, LC_ALL="C")
         settings = [line for line in self._output("apt-config", "dump").splitlines()
                     if line.startswith("Acquire::") and not line.startswith("Acquire::IndexTargets")]
-        self.codename, mirror = self._origin()
-        suites = [self.codename] + [s for s in [BACKPORTS.get(self.codename)] if s]
-        lines = [f"deb [signed-by={KEYRING}] {mirror} {suite} main" for suite in suites]
-        (self.work / "sources.list").write_text("\n".join(lines) + "\n")
+        codename, mirror = self._origin()
+        suites = [codename] + [f"{codename}-backports"] * (codename in BACKPORTS)
+        lines = [f"deb [signed-by={KEYRING}] {mirror} {suite} main\n" for suite in suites]
+        (self.work / "sources.list").write_text("".join(lines))
+        (self.work / "preferences").write_text(APT_PREFERENCES.format(codename=codename))
         config = self.work / "apt.conf"
         config.write_text(APT_CONFIG.format(work=self.work) + "\n".join(settings) + "\n")
-        self.env = dict(os.environ, APT_CONFIG=str(config), LC_ALL="C")
+        self.env["APT_CONFIG"] = str(config)
 
-    def _output(self, *command):
+    def _output(self, *command, cwd=None):
         try:
-            return subprocess.run(command, env=getattr(self, "env", None), capture_output=True, text=True,
-                                  check=True).stdout
+            return subprocess.run(command, cwd=cwd, env=self.env, capture_output=True, text=True, check=True).stdout
         except FileNotFoundError:
             raise RigError(f"{command[0]} not found: guests need Debian 12 or later on x86-64") from None
         except subprocess.CalledProcessError as error:
@@ -135,19 +146,16 @@ class Apt:
         raise RigError(f"the apt sources have no main component of '{codename}': add Debian's to them")
 
     def update(self):
-        self._output("apt-get", "update")
+        self._output("apt-get", "update", "--error-on=any")
 
     def download(self):
         """All packages that have to be unpacked, as paths."""
-        suite = BACKPORTS.get(self.codename)
-        qemu = "qemu-system-x86" + (f"/{suite}" if suite else "")
-        self._output("apt-get", "install", "--yes", "--download-only", "--no-install-recommends", qemu, *PACKAGES)
+        self._output("apt-get", "install", "--yes", "--download-only", "--no-install-recommends", *PACKAGES)
         depends = self._output("apt-cache", "depends", KERNEL_PACKAGE)
         kernel = re.search(r"Depends: (linux-image-\S+)", depends).group(1)
         archives = self.work / "archives"
         if not list(archives.glob(f"{kernel}_*.deb")):
-            subprocess.run(["apt-get", "download", "-q", kernel], cwd=archives, env=self.env, check=True,
-                           stdout=subprocess.DEVNULL)
+            self._output("apt-get", "download", kernel, cwd=archives)
         return sorted(archives.glob("*.deb"))
 
 

@@ -185,6 +185,8 @@ static void rings_start_at_any_index(void **state)
 			r->avail->idx = r->used->idx = starts[i];
 			resume(both[k / 2], k % 2, starts[i]);
 		}
+		driver_post(s.from, 0);
+		driver_post(s.to, 0);
 		stream_both(&s);
 		driver_close(s.from);
 		driver_close(s.to);

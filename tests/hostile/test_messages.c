@@ -14,7 +14,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define WAIT_MS	   2000
+#define WAIT_MS 2000
+#ifdef __SANITIZE_ADDRESS__
+#define SLACK_KB 65536 /* it keeps what was freed for a while */
+#else
+#define SLACK_KB 1024
+#endif
 #define VERSION	   VHOST_USER_VERSION
 #define NEED_REPLY VHOST_USER_NEED_REPLY
 
@@ -26,13 +31,19 @@ struct scene {
 
 static void begin(struct scene *s, void **state)
 {
+	memset(s, 0, sizeof(*s));
 	s->rig = *state;
 	s->a = rig_open(s->rig, 0, NULL);
 	s->b = rig_open(s->rig, 1, NULL);
 	driver_close(rig_open(s->rig, 2, NULL)); /* what is made once only is made */
 	rig_wait_state(s->rig, 2, "waiting");
-	usleep(50000);
-	s->fds = rig_open_fds(s->rig);
+	/* Descriptors of sessions before are closed a grace period later. */
+	for (unsigned same = 0; same < 10; same++, usleep(10000)) {
+		unsigned fds = rig_open_fds(s->rig);
+
+		same = fds == s->fds ? same : 0;
+		s->fds = fds;
+	}
 }
 
 static void end(struct scene *s)
@@ -43,7 +54,7 @@ static void end(struct scene *s)
 	rig_wait_state(s->rig, 2, "waiting");
 	for (unsigned i = 0; i < 100 && rig_open_fds(s->rig) > s->fds; i++)
 		usleep(10000);
-	assert_int_equal(rig_open_fds(s->rig), s->fds);
+	assert_in_range(rig_open_fds(s->rig), 0, s->fds);
 	stream_both(&good);
 	c = rig_open(s->rig, 2, NULL);
 	good.to = c;
@@ -173,7 +184,7 @@ static void repetition_leaks_nothing(void **state)
 		}
 	}
 	assert_in_range(rig_open_fds(s.rig), 0, fds + 4);
-	assert_in_range(rig_resident(s.rig), 0, before + 1024);
+	assert_in_range(rig_resident(s.rig), 0, before + SLACK_KB);
 	close(sock);
 	close(event);
 	end(&s);
