@@ -37,7 +37,7 @@ bench-instructions: ## instructions per frame of each stage, by callgrind, into 
 	@$(MAKE) --no-print-directory all
 	@python3 bench/instructions.py --build $(BUILD)
 
-lint: ## clang-format, cppcheck and clang-tidy
+lint: ## clang-format and clang-tidy
 	@scripts/lint
 
 format: ## let clang-format have its way

@@ -5,9 +5,9 @@ The baseline is testpmd in io mode between two vhost ports: two copies and no sw
 its own. Both sides are there all the time, and take turns under one generator, A B B A for each
 frame size, since on a shared machine rates drift by more than the sides differ. So ratios are made
 within such a pass, and the table gives their median and range. A machine whose two CPUs are now
-separate cores, now threads of one core, changes the cost of a frame by a factor: the generator
-measures how long a cache line takes there and back, and passes are only put together with passes of
-the same class.
+separate cores (class X), now threads of one core (S), changes the cost of a frame by a factor: the
+generator measures how long a cache line takes there and back, and only runs of one class are put
+together. Runs during which somebody else had the CPUs too are "noisy": not to be believed.
 
 What is compared is TSC cycles per frame in passes of the switch's loop that had work. Both sides
 poll, so CPU time would say nothing. Frames per second are the generator's as much as the switch's.
@@ -171,26 +171,25 @@ def run_passes(args, sides):
 
 
 def summarise(passes):
-    """One row per frame size and class of pass."""
+    """One row per frame size and class of run."""
     groups = collections.defaultdict(list)
     for _, size, runs in passes:
-        classes = {run["class"] for both in runs.values() for run in both}
-        groups[size, classes.pop() if len(classes) == 1 else "mixed"].append(runs)
+        for name in {run["class"] for both in runs.values() for run in both}:
+            groups[size, name].append({label: [run for run in runs[label] if run["class"] == name] for label in "AB"})
     return [summary(size, name, group) for (size, name), group in sorted(groups.items())]
 
 
 def summary(size, name, group):
-    row = {"size": size, "class": name, "passes": len(group)}
+    row = {"size": size, "class": name}
     for key in ("cycles_per_frame", "frames_per_s", "burst"):
-        values = {label: [run[key] for runs in group for run in runs[label] if run[key]]
-                  for label in "AB"}
-        row[key] = {label: spread(values[label]) for label in "AB"}
-        if all(values.values()):
-            row[key]["A/B"] = spread([statistics.mean(run[key] for run in runs["A"]) /
-                                      statistics.mean(run[key] for run in runs["B"])
-                                      for runs in group])
-    row["lost"] = {label: sum(run["lost"] for runs in group for run in runs[label])
-                   for label in "AB"}
+        values = [{label: [run[key] for run in runs[label] if run[key]] for label in "AB"} for runs in group]
+        row[key] = {label: spread([value for one in values for value in one[label]]) for label in "AB"}
+        row[key]["A/B"] = spread([statistics.mean(one["A"]) / statistics.mean(one["B"])
+                                  for one in values if one["A"] and one["B"]])
+    for label in "AB":
+        runs = [run for one in group for run in one[label]]
+        row.setdefault("runs", {})[label] = len(runs)
+        row.setdefault("lost", {})[label] = sum(run["lost"] for run in runs)
     return row
 
 
@@ -206,16 +205,17 @@ def print_table(rows):
         median, low, high = (f"{value / scale:.{digits}f}" for value in values)
         return f"{median} ({low}-{high})".rjust(width)
 
-    print(f"{'':13}{'busy cycles per frame':^57}  {'million frames per second':^57}"
+    print(f"{'':18}{'busy cycles per frame':^57}  {'million frames per second':^57}"
           f"  {'frames a burst':^15}  {'lost':^11}")
-    print(f"{'size':>4} {'cl':>3} {'n':>3} " +
+    print(f"{'size':>4} {'class':>5} {'runs':>6} " +
           "  ".join(f"{'A':>18} {'B':>18} {'A/B':>19}" for _ in range(2)) +
           f"  {'A':>7} {'B':>7}  {'A':>5} {'B':>5}")
     for row in rows:
         cycles, rate, burst, lost = (row[key] for key in
                                      ("cycles_per_frame", "frames_per_s", "burst", "lost"))
         bursts = [f"{burst[label][0]:.1f}" if burst[label] else "-" for label in "AB"]
-        print(f"{row['size']:>4} {row['class'][:3]:>3} {row['passes']:>3} "
+        runs = "+".join(str(row["runs"][label]) for label in "AB")
+        print(f"{row['size']:>4} {row['class']:>5} {runs:>6} "
               f"{cell(cycles['A'], 18)} {cell(cycles['B'], 18)} "
               f"{cell(cycles['A/B'], 19, digits=2)}  "
               f"{cell(rate['A'], 18, 1e6, 2)} {cell(rate['B'], 18, 1e6, 2)} "
@@ -288,7 +288,7 @@ def main():
         json.dump({"machine": machine(), "arguments": vars(args), "summary": rows,
                    "passes": [{"pass": number, "size": size, "runs": runs}
                               for number, size, runs in passes]}, out, indent=1, default=str)
-    print(f"Medians, least and greatest; ratios within a pass of A B B A. All runs: {args.out}")
+    print(f"Medians, least and greatest; ratios within a pass of A B B A. Every run is in {args.out}")
     return 0
 
 

@@ -140,13 +140,14 @@ class Apt:
         targets = self._output("apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)",
                                "Created-By: Packages")
         for line in targets.splitlines():
-            mirror, name, component = line.split()
-            if (name, component) == (codename, "main"):
+            mirror, *rest = line.split()
+            if rest == [codename, "main"]:
                 return codename, mirror
         raise RigError(f"the apt sources have no main component of '{codename}': add Debian's to them")
 
     def update(self):
         self._output("apt-get", "update", "--error-on=any")
+        self._output("apt-get", "autoclean")  # what an earlier, unfinished run has of older versions
 
     def download(self):
         """All packages that have to be unpacked, as paths."""

@@ -138,7 +138,7 @@ class Guest:
                       "vectors": 2 * queues + 2, "romfile": "", **(device or {})}
         command = [
             peers.qemu(), *itertools.chain(*(("-L", data) for data in peers.qemu_data())),
-            "-machine", "q35,memory-backend=ram", "-accel", accel, "-smp", queues, "-m", MEMORY,
+            "-machine", "q35,memory-backend=ram", "-accel", accel, "-smp", min(queues, 2), "-m", MEMORY,
             # With -cpu max an emulated guest copies by 'rep movsb', a byte at a time.
             "-cpu", "host" if accel == "kvm" else "qemu64",
             "-object", f"memory-backend-memfd,id=ram,size={MEMORY},share=on",

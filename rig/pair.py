@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rig import RigError, traffic
 from rig.guest import Guest
-from rig.switch import UNPRIVILEGED, Switch
+from rig.switch import NOBODY, UNPRIVILEGED, Switch
 
 LOG_LINES = 15
 SETTLE_SECONDS = 5
@@ -15,33 +15,47 @@ EXPLAINED = {"full", "port_down"}  # what ordinary guests may lose: a receiver t
 
 
 class Pair:
-    """`connect` makes QEMU the server of the sockets; `device` holds properties of both guests' devices."""
+    """`settings` are each guest's arguments for Guest, such as {"queues": 2}; `connect` makes QEMU the server of the
+    sockets."""
 
-    def __init__(self, binary, queues=1, device=None, connect=False, unprivileged=False):
+    def __init__(self, binary, settings=({}, {}), connect=False, unprivileged=False):
+        self.settings = settings
+        self.connect = connect
         self.folder = Path(tempfile.mkdtemp(prefix="ringway-"))
         self.guests = []
         self.switch = None
         try:
-            self._start(binary, queues, device, connect, unprivileged)
+            self._start(binary, unprivileged)
         except BaseException:
             self.close()
             raise
 
-    def _start(self, binary, queues, device, connect, unprivileged):
+    def _start(self, binary, unprivileged):
         options = ()
         if unprivileged and os.getuid() == 0:
             options = UNPRIVILEGED
             binary = shutil.copy(binary, self.folder)  # the user may not be let into the checkout
-            os.chown(self.folder, 65534, 65534)
-        sockets = [self.folder / f"vm{number}.sock" for number in (1, 2)]
-        key = "connect" if connect else "listen"
-        ports = [f"{path.stem} vhost-user {key}={path}" for path in sockets]
+            os.chown(self.folder, NOBODY, NOBODY)
+        key = "connect" if self.connect else "listen"
+        ports = [f"vm{number} vhost-user {key}={self._socket(number)}" for number in (1, 2)]
         self.switch = Switch(binary, self.folder, ports, options=options)
-        for number, path in enumerate(sockets, 1):
-            self.guests.append(Guest(number, path, self.folder, server=connect, queues=queues, device=device))
+        for number in (1, 2):
+            self.guests.append(self._guest(number))
         for guest in self.guests:
             guest.wait_boot()
         self.wait_reachable()
+
+    def _socket(self, number):
+        return self.folder / f"vm{number}.sock"
+
+    def _guest(self, number):
+        return Guest(number, self._socket(number), self.folder, server=self.connect, **self.settings[number - 1])
+
+    def replace(self, number):
+        """Kills a guest and boots another one on its port."""
+        self.guests[number - 1].close()
+        self.guests[number - 1] = self._guest(number)
+        self.guests[number - 1].wait_boot()
 
     def wait_reachable(self, timeout=60):
         """Returns the seconds until both guests had an answer from the other."""

@@ -1,5 +1,6 @@
 """Starts ringway, asks it for its figures, and ends it."""
 import json
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -9,7 +10,8 @@ from rig.process import Process
 
 READY_SECONDS = 20
 SHOW_SECONDS = 10
-UNPRIVILEGED = ["--reuid", "65534", "--regid", "65534", "--clear-groups", "--no-new-privs", "--inh-caps=-all",
+NOBODY = 65534
+UNPRIVILEGED = ["--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups", "--no-new-privs", "--inh-caps=-all",
                 "--bounding-set=-all"]
 
 
@@ -18,6 +20,8 @@ class Switch:
 
     def __init__(self, binary, folder, ports, arguments=(), options=()):
         self.binary = Path(binary).resolve()
+        if not os.access(self.binary, os.X_OK):
+            raise RigError(f"no program at {binary}: run 'make' first")
         self.control = Path(folder) / "control.sock"
         self.log = Path(folder) / "ringway.log"
         self.options = options

@@ -30,6 +30,15 @@ def ping(sender, receiver, count=10, size=56):
     return times[count // 2]
 
 
+def check_checksums(guest):
+    """The guest's kernel has seen no wrong checksum since it booted."""
+    lines = guest.output("cat /proc/net/snmp").splitlines()
+    for names, values in zip(lines[::2], lines[1::2]):
+        errors = dict(zip(names.split(), values.split())).get("InCsumErrors", "0")
+        if errors != "0":
+            raise RigError(f"{guest.name} has seen {errors} wrong checksums of {names.split(':')[0]}")
+
+
 @dataclass
 class Stream:
     gbits: float  # per second, as received

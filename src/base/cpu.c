@@ -39,7 +39,7 @@ int cpu_list_parse(const char *text, unsigned max, unsigned *ret_cpus, struct er
 	CPU_ZERO(&usable);
 	sched_getaffinity(0, sizeof(usable), &usable);
 	for (;;) {
-		unsigned first, last;
+		unsigned first = 0, last;
 
 		p = parse_number(p, &first);
 		last = first;

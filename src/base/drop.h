@@ -32,6 +32,8 @@
 	X(TOO_BIG, too_big, EGRESS, "longer than the receiver's buffers or MTU allow")            \
 	X(NOT_AGREED, not_agreed, EGRESS, "needs an offload that the receiver did not agree to")  \
 	X(RX_CHAIN, rx_chain, EGRESS, "the receiver posted a malformed rx chain")                 \
+	X(HOST_REFUSED, host_refused, EGRESS, "the host's kernel found the frame malformed")      \
+	X(SENDER_FAULT, sender_fault, EGRESS, "the sender's memory went away under the frame")    \
 	X(NO_MEMORY, no_memory, EGRESS, "no memory to hold the frame while the receiver is full")
 
 enum drop {

@@ -14,7 +14,17 @@ struct error {
 	char text[256];
 };
 
-/* Writes the text and returns -code, so that it can end a function: `return error_set(...)`. */
-int error_set(struct error *err, int code, const char *fmt, ...) printf_like(3, 4);
+/*
+ * Writes the text and is -code, so that it can end a function: `return error_set(...)`. A macro, so
+ * that compilers and analysers see that it is not 0.
+ */
+#define error_set(err, code, ...)                \
+	({                                       \
+		int error_code = (code);         \
+		error_write((err), __VA_ARGS__); \
+		-error_code;                     \
+	})
+
+void error_write(struct error *err, const char *fmt, ...) printf_like(2, 3);
 
 #endif

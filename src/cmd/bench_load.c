@@ -258,7 +258,8 @@ static uint16_t ip_checksum(const void *header)
 /* Flow `index`: from guest A's or B's queue to the other's. */
 static void make_flow(struct load *l, unsigned index)
 {
-	unsigned guest = index >= l->config->queues, queue = index % l->config->queues;
+	unsigned queues = l->config->queues, guest = index >= queues,
+		 queue = index - guest * queues;
 	struct stamp *s = &l->flow[index].stamp;
 
 	*s = (struct stamp){ .ethertype = htons(0x0800),

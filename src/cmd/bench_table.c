@@ -190,7 +190,7 @@ static const char *class_of(const struct bench *b, unsigned cell)
 	const char *class = line_class(b->run[cell][0].load.line_round_trip_ns);
 
 	for (unsigned i = 1; i < b->config->repeat; i++) {
-		if (strcmp(class, line_class(b->run[cell][i].load.line_round_trip_ns)))
+		if (strcmp(class, line_class(b->run[cell][i].load.line_round_trip_ns)) != 0)
 			return "XS";
 	}
 	return class;

@@ -3,9 +3,10 @@
 
 #include <string.h>
 
+#include "port/tap.h"
 #include "port/vhost_user.h"
 
-static const struct port_ops *const kinds[] = { &vhost_user_ops };
+static const struct port_ops *const kinds[] = { &vhost_user_ops, &tap_ops };
 
 const struct port_ops *port_kind(const char *kind)
 {
@@ -18,7 +19,7 @@ const struct port_ops *port_kind(const char *kind)
 
 const char *port_kinds(void)
 {
-	return "vhost-user";
+	return "vhost-user, tap";
 }
 
 bool port_name_valid(const char *name)

@@ -14,6 +14,7 @@
 #include "base/atomic.h"
 #include "base/drop.h"
 #include "base/error.h"
+#include "net/flow.h"
 #include "policy/poll.h"
 #include "virtq/batch.h"
 #include "virtq/notify.h"
@@ -29,7 +30,7 @@ struct hold;
 struct port_queue {
 	struct port *port;
 	unsigned index; /* within the port, unique among its queues */
-	int kick;	/* eventfd that says there is work; -1: look every millisecond */
+	int kick;	/* becomes readable when there is work; -1: look every millisecond */
 
 	uint32_t id; /* of this being up, the pool's: another one each time */
 
@@ -53,19 +54,19 @@ struct queue_report {
 	unsigned queue;	   /* vhost ring index */
 	bool tx;	   /* guest to switch */
 	const char *state; /* "absent", "stopped", "disabled", "running", "broken" */
-	unsigned size;
+	unsigned size;	   /* 0: not known */
 	uint64_t frames, bytes, kicks, calls;
 	const struct port_queue *served; /* what a worker owns, for pool_owner(); NULL for rx */
 };
 
 /* One row of `show port`. */
 struct port_report {
-	const char *state;    /* "waiting", "connected", "agreed", "up" */
+	const char *state;    /* "waiting", "connected", "agreed", "up"; "down", "gone" (devices) */
 	char reason[256];     /* why it carries nothing; "" when up */
 	char last_error[256]; /* "" if none */
 	uint64_t features;    /* agreed virtio features */
 	unsigned queue_pairs; /* up */
-	unsigned mtu;	      /* 0: no limit */
+	unsigned mtu;	      /* 0: no limit, or not known */
 	struct port_counters ingress, egress;
 };
 
@@ -153,6 +154,16 @@ static inline void port_egress_drop(struct port *port, enum drop reason, unsigne
 {
 	if (n)
 		add_relaxed(&port->egress_dropped[reason], n);
+}
+
+/* For ports of several queues: worked out once. */
+static inline uint32_t frame_flow(struct frame *f)
+{
+	if (!f->hashed) {
+		f->flow = flow_hash(f->head, f->head_len);
+		f->hashed = true;
+	}
+	return f->flow;
 }
 
 /* The kind called `kind`, or NULL. */

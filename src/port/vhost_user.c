@@ -351,7 +351,7 @@ static int vhost_user_set(struct port *port, const struct port_option *options, 
 	for (unsigned i = 0; i < n; i++) {
 		int r;
 
-		if (strcmp(options[i].key, "mtu"))
+		if (strcmp(options[i].key, "mtu") != 0)
 			return error_set(err, EINVAL,
 					 "'%s' of a vhost-user port cannot change while it lives; "
 					 "delete the port and add it again",

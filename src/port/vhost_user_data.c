@@ -4,17 +4,7 @@
  * flow goes to. Workers only.
  */
 #include "base/rcu.h"
-#include "net/flow.h"
 #include "port/vhost_user_priv.h"
-
-static uint32_t frame_flow(struct frame *f)
-{
-	if (!f->hashed) {
-		f->flow = flow_hash(f->head, f->head_len);
-		f->hashed = true;
-	}
-	return f->flow;
-}
 
 /* Notes on which pair the guest sends its flows, if it has a choice. */
 static void note_flows(struct vhost_user_port *p, struct batch *b, unsigned pair)

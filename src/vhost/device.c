@@ -98,7 +98,7 @@ static int get_ring(struct vhost_device *dev, unsigned index, struct vhost_ring 
 	r = virtq_init(&ring->vq);
 	if (r) {
 		free(ring);
-		return error_set(err, -r, "no memory");
+		return error_set(err, ENOMEM, "no memory");
 	}
 	ring->index = index;
 	ring->kick = -1;

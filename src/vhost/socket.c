@@ -190,7 +190,7 @@ static int remove_stale(const char *path, struct error *err)
 /* Notes which file is ours, and gives it its group. */
 static int own_file(struct endpoint *e, gid_t group, struct error *err)
 {
-	struct stat st;
+	struct stat st = { 0 };
 	int r = 0, file = open(e->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 
 	/* Held by this descriptor, it cannot be exchanged for another before fchownat(). */

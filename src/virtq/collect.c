@@ -67,15 +67,19 @@ static inline enum drop collect_chain(struct virtq *vq, struct batch *b,
 	struct span *spans = &b->span[b->spans];
 	uint8_t *hdr = b->snapshot[b->n] + VNET_HDR_LEN - vq->hdr_len;
 	unsigned n = 1, consumed;
-	uint64_t total = e->len;
+	uint64_t total;
 	enum drop drop;
 
 	if (unlikely(b->spans == BATCH_SPANS))
 		return DROP_CHAIN_PIECES;
-	if (likely(e->whole))
+	if (likely(e->whole)) {
 		spans[0] = (struct span){ .at = e->at, .len = e->len };
-	else if ((drop = chain_walk(vq, e->desc, 0, spans, BATCH_SPANS - b->spans, &n, &total)))
-		return drop;
+		total = e->len;
+	} else {
+		drop = chain_walk(vq, e->desc, 0, spans, BATCH_SPANS - b->spans, &n, &total);
+		if (drop)
+			return drop;
+	}
 	if (unlikely(total < vq->hdr_len))
 		return DROP_HEADER_SHORT;
 	total -= vq->hdr_len;

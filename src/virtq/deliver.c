@@ -84,15 +84,17 @@ static inline const struct split_entry *next_entry(struct virtq *vq, struct spli
 static inline bool take_chain(const struct virtq *vq, const struct split_entry *e, struct taking *t)
 {
 	unsigned spans = 1;
-	uint64_t room = e->len;
+	uint64_t room;
 
 	t->chain[t->chains].head = e->head;
 	t->chains++;
-	if (e->whole && t->spans < BATCH_SPANS)
+	if (e->whole && t->spans < BATCH_SPANS) {
 		t->span[t->spans] = (struct span){ .at = e->at, .len = e->len };
-	else if (e->bad || chain_walk(vq, e->desc, VRING_DESC_F_WRITE, &t->span[t->spans],
-				      BATCH_SPANS - t->spans, &spans, &room))
+		room = e->len;
+	} else if (e->bad || chain_walk(vq, e->desc, VRING_DESC_F_WRITE, &t->span[t->spans],
+					BATCH_SPANS - t->spans, &spans, &room)) {
 		return false;
+	}
 	t->chain[t->chains - 1].room = room;
 	t->spans += spans;
 	t->room += room;

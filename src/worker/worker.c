@@ -158,8 +158,8 @@ static void sleep_until_kicked(struct worker *w, struct pass p)
 }
 
 /*
- * A new set. Queues that are gone may not be touched any more. Queues that have come, or come again,
- * begin polled, and what they still held for somebody is out of date.
+ * A new set. Queues that are gone may not be touched any more. Queues that have come, or come
+ * again, begin polled, and what they still held for somebody is out of date.
  */
 static const struct queue_set *adopt(struct worker *w, const struct queue_set *set)
 {

@@ -23,6 +23,8 @@ USUAL = [
     ("mq",),
 ]
 ALL = [tuple(name for name, on in zip(PROPERTIES, cell) if on) for cell in product((True, False), repeat=len(PROPERTIES))]
+# Guests that differ, so that the switch must segment and checksum for one of them.
+UNLIKE = [(tuple(PROPERTIES), ()), (("offload",), ("mrg_rxbuf", "indirect_desc", "event_idx"))]
 WORST_SHARE = 1 / 4  # of the best cell of a square
 
 
@@ -30,47 +32,61 @@ def device(cell):
     return {name: "on" if feature in cell else "off" for feature, names in PROPERTIES.items() for name in names}
 
 
-def check_agreed(pair, cell):
-    """The guests use what the cell says and no more."""
-    for port in pair.switch.show("port"):
-        wrong = [feature for feature, names in PROPERTIES.items()
-                 if any((name in port["features"]) != (feature in cell) for name in names[:1])]
-        if wrong:
-            raise RigError(f"{port['name']} is wrong about {', '.join(wrong)}: agreed to {port['features']}")
+def settings(cell):
+    """The arguments of a guest that agrees to the features of a cell."""
+    return {"queues": 2 if "mq" in cell else 1, "device": device(cell)}
 
 
-def speed(test, binary, cell, seconds):
-    """Gbit/s of a cell, the mean of both ways."""
+def check_agreed(port, cell):
+    """The guest uses what the cell says and no more."""
+    wrong = [feature for feature, names in PROPERTIES.items()
+             if any((name in port["features"]) != (feature in cell) for name in names[:1])]
+    if wrong:
+        raise RigError(f"{port['name']} is wrong about {', '.join(wrong)}: agreed to {port['features']}")
+
+
+def speed(test, arguments, cells):
+    """Gbit/s between guests with the features of two cells, the mean of both ways."""
     streams = []
-    with Pair(binary, queues=2 if "mq" in cell else 1, device=device(cell)) as pair:
+    with Pair(arguments.binary, [settings(cell) for cell in cells]) as pair:
         test.report = pair.report
-        check_agreed(pair, cell)
-        for sender, receiver in pair.ways():
-            traffic.ping(sender, receiver)
-            streams.append(traffic.iperf(sender, receiver, seconds))
+        for port, cell in zip(pair.switch.show("port"), cells):
+            check_agreed(port, cell)
+        for way in pair.ways():
+            traffic.ping(*way)
+            streams.append(traffic.iperf(*way, arguments.seconds))
         pair.check_counters()
+        for guest in pair.guests:
+            traffic.check_checksums(guest)
     test.report = None
     test.note(streams)
     return sum(stream.gbits for stream in streams) / len(streams)
+
+
+def words(cell):
+    return "+".join(cell) or "no feature"
 
 
 def check_square(speeds):
     best = max(speeds.values())
     for cell, gbits in speeds.items():
         if gbits < best * WORST_SHARE:
-            raise RigError(f"{'+'.join(cell) or 'nothing'} does {gbits:.2f} Gbit/s where another cell does {best:.2f}")
+            raise RigError(f"{words(cell)} does {gbits:.2f} Gbit/s where another cell does {best:.2f}")
 
 
 def body(test, arguments):
     squares = {}
     for cell in ALL if arguments.all else USUAL:
-        with test.test(f"guests with {'+'.join(cell) or 'no feature'} ping and stream both ways"):
+        with test.test(f"guests with {words(cell)} ping and stream both ways"):
             others = tuple(name for name in cell if name not in ("mrg_rxbuf", "indirect_desc"))
-            squares.setdefault(others, {})[cell] = speed(test, arguments.binary, cell, arguments.seconds)
+            squares.setdefault(others, {})[cell] = speed(test, arguments, (cell, cell))
     for others, speeds in squares.items():
         if len(speeds) > 1:
-            with test.test(f"no ring layout stalls, beside {'+'.join(others) or 'no feature'}"):
+            with test.test(f"no ring layout stalls, beside {words(others)}"):
                 check_square(speeds)
+    for cells in UNLIKE:
+        with test.test(f"a guest with {words(cells[0])} and one with {words(cells[1])} ping and stream both ways"):
+            speed(test, arguments, cells)
 
 
 def add_arguments(parser):

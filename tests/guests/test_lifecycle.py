@@ -5,6 +5,8 @@ import time
 from rig import RigError, tap, traffic
 from rig.pair import Pair
 
+QUEUES = 8  # of which two vCPUs use two: the others stay as they are
+CHANGES = [2, 1] * 10
 RELOADS = 10
 PAUSE_SECONDS = 2
 DRIVER = "/sys/bus/virtio/drivers/virtio_net"
@@ -64,22 +66,43 @@ def reload_driver(pair, sender, receiver):
     pair.wait_reachable()
 
 
+def replace(pair, sender, receiver):
+    """The receiver is killed in a flood, and another one boots on its port."""
+    flood(sender, receiver)
+    time.sleep(1)
+    pair.replace(pair.guests.index(receiver) + 1)
+    sender.output("killall sockperf")
+    pair.wait_reachable()
+
+
+def change_pairs(sender, receiver):
+    """Both ends of a TCP stream change their number of queue pairs all the time."""
+    under_way = traffic.Transfer(sender, receiver, pause=0.1)
+    for count in CHANGES:
+        for guest in (sender, receiver):
+            guest.output(f"ethtool -L eth0 combined {count}")
+    under_way.finish()
+
+
 def body(test, arguments):
-    with Pair(arguments.binary, queues=2) as pair:
+    with Pair(arguments.binary, [{"queues": QUEUES}] * 2) as pair:
         test.report = pair.report
         for guest, role in zip(pair.guests, ("sender", "receiver")):
             with test.test(f"a TCP stream survives that its {role} is paused"):
                 pause(pair, guest)
-        sender, receiver = pair.ways()[0]
+        with test.test(f"a TCP stream survives {len(CHANGES)} changes of the number of queue pairs"):
+            change_pairs(*pair.guests)
         with test.test("a guest that is reset while it receives comes back"):
-            reset_in_stream(pair, sender, receiver)
+            reset_in_stream(pair, *pair.guests)
         with test.test("64 MiB arrive unchanged after a reset, both ways"):
             for way in pair.ways():
                 traffic.transfer(*way)
         with test.test(f"a guest that is reset {arguments.resets} times in a flood comes back"):
-            reset_in_flood(pair, sender, receiver, arguments.resets)
+            reset_in_flood(pair, *pair.guests, arguments.resets)
         with test.test(f"a guest whose driver is reloaded {RELOADS} times in a flood comes back"):
-            reload_driver(pair, sender, receiver)
+            reload_driver(pair, *pair.guests)
+        with test.test("a guest that is killed in a flood is replaced by another on its port"):
+            replace(pair, *pair.guests)
         with test.test("64 MiB arrive unchanged after all of that, both ways"):
             for way in pair.ways():
                 traffic.transfer(*way)

@@ -16,7 +16,7 @@ def check_spread(pair, queues):
 def body(test, arguments):
     for queues in (1, 2):
         pairs = f"{queues} queue pair" + "s" * (queues > 1)
-        with Pair(arguments.binary, queues=queues) as pair:
+        with Pair(arguments.binary, [{"queues": queues}] * 2) as pair:
             test.report = pair.report
             for sender, receiver in pair.ways():
                 way = f"{sender.name} to {receiver.name} with {pairs}"
@@ -32,6 +32,9 @@ def body(test, arguments):
                 check_spread(pair, queues)
             with test.test(f"the ports' counters add up with {pairs}"):
                 pair.check_counters()
+            with test.test(f"neither guest has seen a wrong checksum with {pairs}"):
+                for guest in pair.guests:
+                    traffic.check_checksums(guest)
         test.report = None
 
 
