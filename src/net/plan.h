@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What must be done to a frame so that a receiver may have it. A pure function of the frame's
+ * virtio-net header and what the receiver agreed to.
+ */
+#ifndef RINGWAY_NET_PLAN_H
+#define RINGWAY_NET_PLAN_H
+
+#include <linux/virtio_net.h>
+
+#include "base/base.h"
+
+/* UDP in segments (virtio 1.3, 5.1.3); kernel headers have them since Linux 6.2. */
+#ifndef VIRTIO_NET_F_GUEST_USO4
+#define VIRTIO_NET_F_GUEST_USO4 54
+#define VIRTIO_NET_F_GUEST_USO6 55
+#define VIRTIO_NET_F_HOST_USO	56
+#endif
+
+enum plan {
+	PLAN_PASS,	     /* as it is, with its header */
+	PLAN_FINISH,	     /* with its checksum finished and a plain header */
+	PLAN_SEGMENT,	     /* in segments whose checksums are left to the receiver */
+	PLAN_SEGMENT_FINISH, /* in finished segments, each with a plain header */
+};
+
+/*
+ * For a header that passed vnet_hdr_check() and a receiver that agreed to `features`. `fits`: the
+ * receiver has room for the whole frame; only large frames, with a GSO type, can be cut if not. A
+ * plan may still fail when it is carried out: a single segment too long, a frame that is not
+ * what its header says.
+ */
+enum plan plan_frame(const struct virtio_net_hdr *hdr, uint64_t features, bool fits);
+
+#endif

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The control side of a tap port: options, and the life of its queues.
+ *
+ * Queues are made with the port, opened when it starts and closed when it ends, under the locks
+ * that workers hold to use them: the device is let go of at once, so that it can be opened again.
+ * Their memory goes after a grace period.
+ *
+ * A device that comes and goes does so in the kernel: the port stays, and `show` asks the kernel.
+ */
+#include "port/tap.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/rcu.h"
+#include "port/tap_priv.h"
+
+/* Options */
+
+static int parse_number(const struct port_option *o, unsigned long min, unsigned long max,
+			unsigned *ret, struct error *err)
+{
+	char *end;
+	unsigned long v;
+
+	errno = 0;
+	v = strtoul(o->value, &end, 10);
+	if (errno || o->value[0] < '0' || o->value[0] > '9' || *end || v < min || v > max)
+		return error_set(err, EINVAL, "%s=%.40s: give %lu to %lu", o->key, o->value, min,
+				 max);
+	*ret = (unsigned)v;
+	return 0;
+}
+
+static int parse_option(struct tap_port *p, const struct port_option *o, struct error *err)
+{
+	unsigned v = 0;
+	int r;
+
+	if (!strcmp(o->key, "dev")) {
+		if (!tap_name_valid(o->value))
+			return error_set(err, EINVAL,
+					 "dev=%.40s: give 1 to 15 characters, no blank and none of "
+					 "/ : %%",
+					 o->value);
+		p->dev = strdup(o->value);
+		return p->dev ? 0 : error_set(err, ENOMEM, "no memory");
+	}
+	if (!strcmp(o->key, "queues"))
+		return parse_number(o, 1, TAP_QUEUES_MAX, &p->queues, err);
+	if (!strcmp(o->key, "fd")) {
+		r = parse_number(o, 3, INT32_MAX, &v, err);
+		if (!r)
+			p->fd = (int)v;
+		return r;
+	}
+	if (!strcmp(o->key, "mtu"))
+		return error_set(err, EINVAL,
+				 "the MTU of a tap port is the device's: say 'ip link set dev NAME "
+				 "mtu %.10s'",
+				 o->value);
+	return error_set(err, EINVAL, "a tap port has no option '%.40s'; it has dev, queues, fd",
+			 o->key);
+}
+
+static int parse_options(struct tap_port *p, const struct port_option *options, unsigned n,
+			 struct error *err)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < n && !r; i++)
+		r = parse_option(p, &options[i], err);
+	if (r)
+		return r;
+	if (!p->dev == (p->fd < 0))
+		return error_set(err, EINVAL, "a tap port wants one of dev=NAME and fd=N");
+	if (!p->dev && p->queues)
+		return error_set(err, EINVAL, "queues= goes with dev=; a descriptor is one queue");
+	if (!p->queues)
+		p->queues = 1;
+	return 0;
+}
+
+/* Queues */
+
+static struct tap_queue *queue_new(struct tap_port *p, unsigned index)
+{
+	struct tap_queue *q = aligned_alloc(_Alignof(struct tap_queue), sizeof(*q));
+
+	if (!q)
+		return NULL;
+	memset(q, 0, sizeof(*q));
+	q->q.port = &p->port;
+	q->q.index = index;
+	q->q.kick = q->fd = q->in.io.fd = q->out.io.fd = -1;
+	q->in.want = 1;
+	q->in.buffers = malloc((size_t)TAP_IO_MAX * TAP_BUFFER);
+	q->out.iov = calloc(BATCH_SPANS + 2 * TAP_IO_MAX, sizeof(*q->out.iov));
+	pthread_mutex_init(&q->in.lock, NULL);
+	pthread_mutex_init(&q->out.lock, NULL);
+	if (q->in.buffers && q->out.iov)
+		return q;
+	free(q->in.buffers);
+	free(q->out.iov);
+	free(q);
+	return NULL;
+}
+
+static void queue_free(struct tap_queue *q)
+{
+	pthread_mutex_destroy(&q->in.lock);
+	pthread_mutex_destroy(&q->out.lock);
+	free(q->in.buffers);
+	free(q->out.iov);
+	free(q->q.hold);
+	free(q);
+}
+
+/* Takes the descriptor over. 0, or why it does without io_uring. */
+static int queue_open(struct tap_queue *q, int fd)
+{
+	const struct port_env *env = q->q.port->env;
+	int r, why;
+
+	pthread_mutex_lock(&q->in.lock);
+	r = tap_io_open(&q->in.io, fd);
+	pthread_mutex_unlock(&q->in.lock);
+	pthread_mutex_lock(&q->out.lock);
+	why = tap_io_open(&q->out.io, fd);
+	pthread_mutex_unlock(&q->out.lock);
+	q->fd = fd;
+	store_relaxed(&q->q.kick, fd);
+	env->queue_up(env->ctx, &q->q);
+	return r ? r : why;
+}
+
+static void queue_close(struct tap_queue *q)
+{
+	const struct port_env *env = q->q.port->env;
+
+	if (q->fd < 0)
+		return;
+	env->queue_down(env->ctx, &q->q);
+	pthread_mutex_lock(&q->in.lock);
+	tap_io_close(&q->in.io);
+	pthread_mutex_unlock(&q->in.lock);
+	pthread_mutex_lock(&q->out.lock);
+	tap_io_close(&q->out.io);
+	pthread_mutex_unlock(&q->out.lock);
+	close(q->fd);
+	q->fd = -1;
+}
+
+/* Life */
+
+static void port_release(void *object)
+{
+	struct tap_port *p = object;
+
+	for (unsigned i = 0; i < p->queues; i++) {
+		if (p->queue[i])
+			queue_free(p->queue[i]);
+	}
+	free(p->dev);
+	free(p);
+}
+
+static int tap_create(const struct port_env *env, const char *name,
+		      const struct port_option *options, unsigned n, struct port **ret,
+		      struct error *err)
+{
+	struct tap_port *p = calloc(1, sizeof(*p));
+	int r;
+
+	if (!p)
+		return error_set(err, ENOMEM, "no memory");
+	p->port.ops = &tap_ops;
+	p->port.env = env;
+	snprintf(p->port.name, sizeof(p->port.name), "%s", name);
+	p->fd = -1;
+	r = parse_options(p, options, n, err);
+	for (unsigned i = 0; i < p->queues && !r; i++) {
+		p->queue[i] = queue_new(p, i);
+		if (!p->queue[i])
+			r = error_set(err, ENOMEM, "no memory for %u queues", p->queues);
+	}
+	if (r) {
+		port_release(p);
+		return r;
+	}
+	*ret = &p->port;
+	return 0;
+}
+
+static int tap_start(struct port *port, struct error *err)
+{
+	struct tap_port *p = tap_port(port);
+	int fds[TAP_QUEUES_MAX] = { p->fd };
+	int r, why = 0;
+
+	r = p->dev ? tap_open(p->dev, p->queues, fds, err) : tap_adopt(p->fd, err);
+	if (r)
+		return r;
+	for (unsigned i = 0; i < p->queues; i++) {
+		r = queue_open(p->queue[i], fds[i]);
+		why = why ? why : r;
+	}
+	if (why)
+		log_event(LOG_WARN, port->name,
+			  "no io_uring (%s): system calls for each frame, which cost five times as "
+			  "much",
+			  strerror(-why));
+	return 0;
+}
+
+static void tap_destroy(struct port *port)
+{
+	struct tap_port *p = tap_port(port);
+
+	for (unsigned i = 0; i < p->queues; i++)
+		queue_close(p->queue[i]);
+	rcu_free_later(p, port_release);
+}
+
+static int tap_set(struct port *port, const struct port_option *options, unsigned n,
+		   struct error *err)
+{
+	if (!strcmp(options[0].key, "mtu"))
+		return error_set(err, EINVAL,
+				 "the MTU of a tap port is the device's: say 'ip link set dev NAME "
+				 "mtu %.10s'",
+				 options[0].value);
+	return error_set(err, EINVAL,
+			 "'%.40s' of a tap port cannot change while it lives; delete the port and "
+			 "add it again",
+			 options[0].key);
+}
+
+/* Its peer is the kernel, which neither takes memory away nor lets calls block. */
+static void tap_check(struct port *port, const struct virtq *stuck)
+{
+}
+
+const struct port_ops tap_ops = {
+	.kind = "tap",
+	.create = tap_create,
+	.start = tap_start,
+	.destroy = tap_destroy,
+	.set = tap_set,
+	.report = tap_report,
+	.report_queues = tap_report_queues,
+	.check = tap_check,
+	.collect = tap_collect,
+	.complete = tap_complete,
+	.ingress_drop = tap_ingress_drop,
+	.ready = tap_ready,
+	.arm = tap_arm,
+	.disarm = tap_disarm,
+	.egress = tap_egress,
+};

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The datapath of a tap port. Workers only.
+ *
+ * Ingress: frames are read into private buffers, as many at once as the last reads let expect, and
+ * collected from there; their first bytes are copied to the snapshot as those of any frame, so
+ * that the switch need not know where they are from. The descriptor itself is the kick: the kernel
+ * says through epoll that there is something to read, whether it was armed or not.
+ *
+ * Egress: the kernel gathers a frame from where it is, the rest of it straight from the sending
+ * guest's memory. A flow goes to one queue by its hash, and the kernel answers on that queue.
+ *
+ * A queue that is closed has descriptor -1, to which nothing can be written and from which nothing
+ * comes.
+ */
+#include <errno.h>
+#include <poll.h>
+
+#include "base/clock.h"
+#include "net/eth.h"
+#include "port/tap_priv.h"
+
+/* A batch ends at this many bytes: it bounds how long a receiver's lock is held. */
+#define BATCH_BYTES 65536
+/* No more than this is read at once, to be in the cache still when it is copied on. */
+#define READ_BYTES 131072
+/* How often a busy worker looks whether a tap that it waits for has something: 1 us of a system
+ * call. */
+#define LOOK_US 20u
+
+/* Reads to try next, if `got` of `want` brought `bytes` in all. */
+static unsigned want_next(unsigned want, unsigned got, uint32_t bytes)
+{
+	unsigned fit;
+
+	if (!got)
+		return MAX(want / 2, 1u);
+	fit = MAX((unsigned)(READ_BYTES / (bytes / got)), 1u);
+	want = got == want ? 2 * want : MAX((want + got) / 2, 1u);
+	return MIN(MIN(want, fit), TAP_IO_MAX);
+}
+
+/* Fills the buffers; true if there is anything in them. */
+static bool read_frames(struct tap_ingress *in)
+{
+	uint32_t bytes = 0;
+	unsigned got = 0;
+
+	in->read = in->next = 0;
+	for (unsigned i = 0; i < in->want; i++) {
+		in->iov[i] = (struct iovec){ in->buffers + i * TAP_BUFFER, TAP_BUFFER };
+		in->op[i] = (struct tap_op){ .iov = &in->iov[i], .n = 1 };
+	}
+	tap_io_read(&in->io, in->op, in->want);
+	/* One that failed may be followed by one that did not: something came in between. */
+	for (unsigned i = 0; i < in->want; i++) {
+		if (in->op[i].result <= 0)
+			continue;
+		bytes += (uint32_t)in->op[i].result;
+		in->read = i + 1;
+		got++;
+	}
+	in->want = want_next(in->want, got, bytes);
+	return got;
+}
+
+/* What was read into a buffer becomes the batch's next frame. */
+static enum drop add_frame(struct batch *b, const uint8_t *from, uint32_t len)
+{
+	struct frame *f = &b->frame[b->n];
+	uint32_t rest;
+
+	if (unlikely(len < VNET_HDR_LEN + ETH_HEADER_LEN))
+		return DROP_FRAME_SHORT;
+	f->len = len - (uint32_t)VNET_HDR_LEN;
+	if (unlikely(f->len > FRAME_LEN_MAX))
+		return DROP_FRAME_LONG;
+	memcpy(&f->hdr, from, sizeof(f->hdr));
+	f->plain = !(f->hdr.flags | f->hdr.gso_type);
+	if (!f->plain && vnet_hdr_check(&f->hdr, f->len, TAP_FEATURES))
+		return DROP_HEADER_BAD;
+	f->head = b->snapshot[b->n] + VNET_HDR_LEN;
+	f->head_len = (uint16_t)MIN(f->len, SNAPSHOT_COPIED - (uint32_t)VNET_HDR_LEN);
+	memcpy(f->head, from + VNET_HDR_LEN, f->head_len);
+	rest = f->len - f->head_len;
+	f->span = (uint16_t)b->spans;
+	f->spans = rest ? 1 : 0;
+	if (rest)
+		b->span[b->spans++] =
+			(struct span){ (uintptr_t)from + VNET_HDR_LEN + f->head_len, rest };
+	f->hashed = false;
+	b->bytes += f->len;
+	b->n++;
+	return DROP_NONE;
+}
+
+bool tap_collect(struct port_queue *queue, struct batch *b, struct virtq_calls *calls)
+{
+	struct tap_ingress *in = &tap_queue(queue)->in;
+
+	pthread_mutex_lock(&in->lock);
+	if (in->next == in->read && !read_frames(in)) {
+		pthread_mutex_unlock(&in->lock);
+		return false;
+	}
+	b->n = b->spans = b->chains = b->bytes = 0;
+	for (; in->next < in->read && b->bytes < BATCH_BYTES; in->next++) {
+		const struct tap_op *op = &in->op[in->next];
+		enum drop drop;
+
+		if (op->result <= 0)
+			continue;
+		drop = add_frame(b, op->iov->iov_base, (uint32_t)op->result);
+		if (unlikely(drop))
+			count(&in->stats.dropped[drop], 1);
+	}
+	count(&in->stats.frames, b->n);
+	count(&in->stats.bytes, b->bytes);
+	return true;
+}
+
+void tap_complete(struct port_queue *queue, const struct batch *b, struct virtq_calls *calls)
+{
+	pthread_mutex_unlock(&tap_queue(queue)->in.lock);
+}
+
+void tap_ingress_drop(struct port_queue *queue, enum drop reason, unsigned n)
+{
+	count(&tap_queue(queue)->in.stats.dropped[reason], n);
+}
+
+/* A device that is gone is not readable, or its worker would look at it for ever. */
+static bool readable(struct tap_ingress *in)
+{
+	struct pollfd p = { .events = POLLIN };
+	bool there;
+
+	pthread_mutex_lock(&in->lock);
+	p.fd = in->io.fd;
+	there = in->next < in->read || (poll(&p, 1, 0) > 0 && p.revents & POLLIN);
+	pthread_mutex_unlock(&in->lock);
+	return there;
+}
+
+bool tap_ready(struct port_queue *queue)
+{
+	struct tap_ingress *in = &tap_queue(queue)->in;
+	uint64_t now = clock_cycles();
+
+	if (now - in->looked < LOOK_US * clock_cycles_per_us())
+		return false;
+	in->looked = now;
+	return readable(in);
+}
+
+bool tap_arm(struct port_queue *queue)
+{
+	return readable(&tap_queue(queue)->in);
+}
+
+void tap_disarm(struct port_queue *queue)
+{
+}
+
+/* One frame to one operation, whose pieces begin at `iov`; how many they are, 0: too many. */
+static unsigned gather(struct tap_egress *out, const struct batch *b, const struct frame *f,
+		       unsigned slot, struct iovec *iov)
+{
+	struct virtio_net_hdr_mrg_rxbuf *hdr = &out->hdr[slot];
+	unsigned n = 2;
+
+	if (unlikely(f->spans > TAP_PIECES_MAX - 2))
+		return 0;
+	memset(hdr, 0, sizeof(*hdr));
+	if (!f->plain)
+		hdr->hdr = f->hdr;
+	iov[0] = (struct iovec){ hdr, sizeof(*hdr) };
+	iov[1] = (struct iovec){ f->head, f->head_len };
+	for (unsigned i = 0; i < f->spans; i++) {
+		const struct span *s = &b->span[f->span + i];
+
+		iov[n++] = (struct iovec){ (void *)s->at, s->len };
+	}
+	out->op[slot] = (struct tap_op){ .iov = iov, .n = n };
+	return n;
+}
+
+/* What the kernel's answer means. DROP_FULL: it may be tried again. */
+static enum drop verdict(int result)
+{
+	switch (result) {
+	case -EAGAIN:
+	case -ENOBUFS:
+	case -ENOMEM:
+		return DROP_FULL;
+	case -EIO:    /* its link is down */
+	case -EBADFD: /* the device is gone */
+	case -ENODEV: /* so it is */
+	case -EBADF:  /* the port is closed */
+		return DROP_PORT_DOWN;
+	case -EFAULT:
+		return DROP_SENDER_FAULT;
+	default:
+		return result < 0 ? DROP_HOST_REFUSED : DROP_NONE;
+	}
+}
+
+/* Counts what has become of the frames that were written; returns those to be tried again. */
+static frame_set settle(struct tap_egress *out, const struct batch *b, unsigned n)
+{
+	frame_set refused = 0;
+	uint64_t frames = 0, bytes = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		enum drop drop = verdict(out->op[i].result);
+
+		if (likely(!drop)) {
+			frames++;
+			bytes += b->frame[out->frame[i]].len;
+		} else if (drop == DROP_FULL) {
+			refused |= 1u << out->frame[i];
+		} else {
+			count(&out->stats.dropped[drop], 1);
+		}
+	}
+	count(&out->stats.frames, frames);
+	count(&out->stats.bytes, bytes);
+	return refused;
+}
+
+static frame_set write_frames(struct tap_egress *out, const struct batch *b, frame_set set)
+{
+	struct iovec *iov = out->iov;
+	unsigned n = 0, i;
+	frame_set refused;
+
+	pthread_mutex_lock(&out->lock);
+	batch_for_each (i, set) {
+		unsigned pieces = gather(out, b, &b->frame[i], n, iov);
+
+		if (unlikely(!pieces)) {
+			count(&out->stats.dropped[DROP_HOST_REFUSED], 1);
+			continue;
+		}
+		iov += pieces;
+		out->frame[n++] = (uint8_t)i;
+	}
+	tap_io_write(&out->io, out->op, n);
+	refused = settle(out, b, n);
+	pthread_mutex_unlock(&out->lock);
+	return refused;
+}
+
+static unsigned queue_of(const struct tap_port *p, struct frame *f)
+{
+	return (unsigned)((uint64_t)frame_flow(f) * p->queues >> 32);
+}
+
+frame_set tap_egress(struct port *port, struct batch *b, frame_set set, struct virtq_calls *calls)
+{
+	struct tap_port *p = tap_port(port);
+	frame_set refused = 0;
+
+	if (p->queues == 1)
+		return write_frames(&p->queue[0]->out, b, set);
+	while (set) {
+		unsigned i, first = (unsigned)__builtin_ctz(set);
+		unsigned queue = queue_of(p, &b->frame[first]);
+		frame_set same = 0;
+
+		batch_for_each (i, set) {
+			if (queue_of(p, &b->frame[i]) == queue)
+				same |= 1u << i;
+		}
+		refused |= write_frames(&p->queue[queue]->out, b, same);
+		set &= ~same;
+	}
+	return refused;
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a tap port tells of itself. Control thread; counters are read while workers write them.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "port/tap_priv.h"
+
+static void report_state(const struct tap_port *p, struct port_report *ret)
+{
+	switch (tap_state(p->queue[0]->fd)) {
+	case TAP_UP:
+		ret->state = "up";
+		ret->queue_pairs = p->queues;
+		break;
+	case TAP_DOWN:
+		ret->state = "down";
+		snprintf(ret->reason, sizeof(ret->reason),
+			 "the device's link is down: say 'ip link set dev %s up' where it is",
+			 p->dev ? p->dev : "NAME");
+		break;
+	case TAP_GONE:
+		ret->state = "gone";
+		snprintf(ret->reason, sizeof(ret->reason),
+			 "the device was deleted: delete the port and add it again");
+		break;
+	}
+}
+
+static void add_counters(struct port_counters *to, const struct port_counters *from)
+{
+	to->frames += load_relaxed(&from->frames);
+	to->bytes += load_relaxed(&from->bytes);
+	for (unsigned i = 0; i < DROP_COUNT; i++)
+		to->dropped[i] += load_relaxed(&from->dropped[i]);
+}
+
+void tap_report(struct port *port, struct port_report *ret)
+{
+	struct tap_port *p = tap_port(port);
+
+	memset(ret, 0, sizeof(*ret));
+	ret->features = TAP_FEATURES;
+	ret->mtu = tap_mtu(p->queue[0]->fd);
+	report_state(p, ret);
+	for (unsigned i = 0; i < p->queues; i++) {
+		add_counters(&ret->ingress, &p->queue[i]->in.stats);
+		add_counters(&ret->egress, &p->queue[i]->out.stats);
+	}
+	for (unsigned i = 0; i < DROP_COUNT; i++)
+		ret->egress.dropped[i] += load_relaxed(&port->egress_dropped[i]);
+}
+
+/* Numbered as a guest's rings would be: rx (to the kernel) is even, tx (from it) odd. */
+unsigned tap_report_queues(struct port *port, struct queue_report *rows, unsigned max)
+{
+	struct tap_port *p = tap_port(port);
+
+	for (unsigned i = 0; i < 2 * p->queues && i < max; i++) {
+		struct tap_queue *q = p->queue[i / 2];
+		bool tx = i & 1;
+		const struct port_counters *stats = tx ? &q->in.stats : &q->out.stats;
+
+		rows[i] = (struct queue_report){
+			.queue = i,
+			.tx = tx,
+			.state = tap_state(q->fd) == TAP_UP ? "running" : "stopped",
+			.frames = load_relaxed(&stats->frames),
+			.bytes = load_relaxed(&stats->bytes),
+			.kicks = tx ? load_relaxed(&q->q.kicks) : 0,
+			.served = tx && q->fd >= 0 ? &q->q : NULL,
+		};
+	}
+	return 2 * p->queues;
+}
