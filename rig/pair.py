@@ -11,7 +11,8 @@ from rig.switch import NOBODY, UNPRIVILEGED, Switch
 
 LOG_LINES = 15
 SETTLE_SECONDS = 5
-EXPLAINED = {"full", "port_down"}  # what ordinary guests may lose: a receiver that is slow, or not there yet
+# What ordinary guests may lose: to a receiver that is slow or not there yet, and on a queue they have just given up.
+EXPLAINED = {"full", "port_down", "queue_disabled"}
 
 
 class Pair:
@@ -26,7 +27,9 @@ class Pair:
         self.switch = None
         try:
             self._start(binary, unprivileged)
-        except BaseException:
+        except BaseException as error:
+            if self.switch:
+                error.add_note(self.report())
             self.close()
             raise
 
@@ -78,7 +81,7 @@ class Pair:
         ports = self.switch.show("port")
         for source, target in (ports, reversed(ports)):
             taken, given = source["ingress"], target["egress"]
-            strange = set(taken["dropped"]) | set(given["dropped"]) - EXPLAINED
+            strange = {*taken["dropped"], *given["dropped"]} - EXPLAINED
             if strange:
                 return f"frames from {source['name']} to {target['name']} were dropped as {', '.join(sorted(strange))}"
             accounted = given["frames"] + sum(given["dropped"].values())

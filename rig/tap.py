@@ -12,7 +12,7 @@ class Tap:
     def __init__(self):
         self.count = 0
         self.failed = 0
-        self.report = None  # called after a failure, returns text that helps to explain it
+        self.report = None
 
     def _point(self, result, name):
         self.count += 1
@@ -21,6 +21,15 @@ class Tap:
     def note(self, text):
         for line in str(text).splitlines():
             print(f"# {line}", flush=True)
+
+    @contextmanager
+    def reporting(self, report):
+        """Within the block, each failure is followed by what `report` returns."""
+        self.report = report
+        try:
+            yield
+        finally:
+            self.report = None
 
     @contextmanager
     def test(self, name):
@@ -55,6 +64,8 @@ def main(description, body, add_arguments=lambda parser: None):
     try:
         body(tap, arguments)
     except RigError as error:
+        for note in getattr(error, "__notes__", []):
+            tap.note(note)
         print(f"Bail out! {error}", flush=True)
         sys.exit(1)
     tap.plan()

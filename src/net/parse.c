@@ -40,12 +40,12 @@ static enum parse reach(const struct walk *w, uint32_t to, uint32_t end)
 	return to > w->head_len ? PARSE_TOO_LONG : PARSE_DONE;
 }
 
-/* Sets p->end from the length of the packet as its header says it. */
-static enum parse set_end(struct parsed *p, uint32_t stated, uint32_t header_len)
+/* Sets p->end from the length of the packet as its header says it, however short. */
+static enum parse set_end(struct parsed *p, uint32_t stated)
 {
 	if (!stated)
 		return PARSE_DONE; /* as long as the frame */
-	if (stated < header_len || stated > p->end - p->l3)
+	if (stated > p->end - p->l3)
 		return PARSE_BAD;
 	p->end = p->l3 + stated;
 	return PARSE_DONE;
@@ -83,7 +83,7 @@ static enum parse parse_ipv4(const struct walk *w, struct parsed *p)
 	header_len = (ip[0] & 15u) * 4;
 	if (ip[0] >> 4 != 4 || header_len < IPV4_HEADER_MIN)
 		return PARSE_BAD;
-	parse = set_end(p, load16(ip + 2), header_len);
+	parse = set_end(p, load16(ip + 2));
 	if (!parse)
 		parse = reach(w, p->l3 + header_len, p->end);
 	if (parse)
@@ -137,7 +137,7 @@ static enum parse parse_ipv6(const struct walk *w, struct parsed *p)
 	if (ip[0] >> 4 != 6)
 		return PARSE_BAD;
 	payload_len = load16(ip + 4);
-	parse = set_end(p, payload_len ? payload_len + IPV6_HEADER_LEN : 0, IPV6_HEADER_LEN);
+	parse = set_end(p, payload_len ? payload_len + IPV6_HEADER_LEN : 0);
 	if (parse)
 		return parse;
 	p->ip = 6;

@@ -211,9 +211,7 @@ static int tap_start(struct port *port, struct error *err)
 		why = why ? why : r;
 	}
 	if (why)
-		log_event(LOG_WARN, port->name,
-			  "no io_uring (%s): system calls for each frame, which cost five times as "
-			  "much",
+		log_event(LOG_WARN, port->name, "no io_uring (%s): each frame costs a system call",
 			  strerror(-why));
 	return 0;
 }

@@ -22,7 +22,7 @@
 
 /* A batch ends at this many bytes: it bounds how long a receiver's lock is held. */
 #define BATCH_BYTES 65536
-/* No more than this is read at once, to be in the cache still when it is copied on. */
+/* No more than about this is read at once, or the first would wait for the last. */
 #define READ_BYTES 131072
 /* How often a busy worker looks whether a tap that it waits for has something: 1 us of a system
  * call. */
@@ -36,8 +36,9 @@ static unsigned want_next(unsigned want, unsigned got, uint32_t bytes)
 	if (!got)
 		return MAX(want / 2, 1u);
 	fit = MAX((unsigned)(READ_BYTES / (bytes / got)), 1u);
-	want = got == want ? 2 * want : MAX((want + got) / 2, 1u);
-	return MIN(MIN(want, fit), TAP_IO_MAX);
+	fit = MIN(fit, TAP_IO_MAX);
+	want = got == want ? 2 * want : (want + got) / 2;
+	return MIN(want, fit);
 }
 
 /* Fills the buffers; true if there is anything in them. */

@@ -248,13 +248,13 @@ int tap_adopt(int fd, struct error *err)
 			"the descriptor %d is not an open tap device; inherit one that was "
 			"attached with TUNSETIFF",
 			fd);
-	if ((ifr.ifr_flags & FLAGS) != FLAGS)
-		return error_set(err, EINVAL,
-				 "the descriptor %d was attached without %s%s%s; say so in "
-				 "TUNSETIFF",
-				 fd, ifr.ifr_flags & IFF_TAP ? "" : "IFF_TAP ",
-				 ifr.ifr_flags & IFF_NO_PI ? "" : "IFF_NO_PI ",
-				 ifr.ifr_flags & IFF_VNET_HDR ? "" : "IFF_VNET_HDR");
+	/* IFF_NO_PI cannot be seen: the kernel answers IFF_NOFILTER, which is the same bit. */
+	if (!(ifr.ifr_flags & IFF_TAP) || !(ifr.ifr_flags & IFF_VNET_HDR))
+		return error_set(
+			err, EINVAL,
+			"the descriptor %d was attached without %s; use IFF_TAP, IFF_NO_PI "
+			"and IFF_VNET_HDR",
+			fd, ifr.ifr_flags & IFF_TAP ? "IFF_VNET_HDR" : "IFF_TAP");
 	flags = fcntl(fd, F_GETFL);
 	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
 	    fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)

@@ -18,8 +18,7 @@ def check_unprivileged(process):
 
 
 def body(test, arguments):
-    with Pair(arguments.binary, unprivileged=True) as pair:
-        test.report = pair.report
+    with Pair(arguments.binary, unprivileged=True) as pair, test.reporting(pair.report):
         with test.test("guests talk through a ringway that runs as an ordinary user without a capability"):
             check_unprivileged(pair.switch.process)
             for way in pair.ways():

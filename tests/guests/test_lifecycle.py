@@ -6,7 +6,7 @@ from rig import RigError, tap, traffic
 from rig.pair import Pair
 
 QUEUES = 8  # of which two vCPUs use two: the others stay as they are
-CHANGES = [2, 1] * 10
+CHANGES = [1, 2] * 10
 RELOADS = 10
 PAUSE_SECONDS = 2
 DRIVER = "/sys/bus/virtio/drivers/virtio_net"
@@ -85,8 +85,7 @@ def change_pairs(sender, receiver):
 
 
 def body(test, arguments):
-    with Pair(arguments.binary, [{"queues": QUEUES}] * 2) as pair:
-        test.report = pair.report
+    with Pair(arguments.binary, [{"queues": QUEUES}] * 2) as pair, test.reporting(pair.report):
         for guest, role in zip(pair.guests, ("sender", "receiver")):
             with test.test(f"a TCP stream survives that its {role} is paused"):
                 pause(pair, guest)

@@ -25,8 +25,7 @@ def kill_under_traffic(pair, sender, receiver):
 def body(test, arguments):
     for connect in (False, True):
         server = "QEMU" if connect else "ringway"
-        with Pair(arguments.binary, connect=connect) as pair:
-            test.report = pair.report
+        with Pair(arguments.binary, connect=connect) as pair, test.reporting(pair.report):
             for sender, receiver in pair.ways():
                 with test.test(f"a TCP stream from {sender.name} survives that ringway is killed, "
                                f"{server} being the sockets' server"):
@@ -36,7 +35,6 @@ def body(test, arguments):
                 pair.switch.start()
                 test.note(f"after {pair.wait_reachable():.1f} s")
                 pair.check_counters()
-        test.report = None
 
 
 if __name__ == "__main__":

@@ -16,8 +16,7 @@ def check_spread(pair, queues):
 def body(test, arguments):
     for queues in (1, 2):
         pairs = f"{queues} queue pair" + "s" * (queues > 1)
-        with Pair(arguments.binary, [{"queues": queues}] * 2) as pair:
-            test.report = pair.report
+        with Pair(arguments.binary, [{"queues": queues}] * 2) as pair, test.reporting(pair.report):
             for sender, receiver in pair.ways():
                 way = f"{sender.name} to {receiver.name} with {pairs}"
                 with test.test(f"pings of all sizes are answered, {way}"):
@@ -35,7 +34,6 @@ def body(test, arguments):
             with test.test(f"neither guest has seen a wrong checksum with {pairs}"):
                 for guest in pair.guests:
                     traffic.check_checksums(guest)
-        test.report = None
 
 
 if __name__ == "__main__":

@@ -176,6 +176,11 @@ static void test_parts_of_packets_have_no_transport(void **state)
 		assert_int_equal(parse_all(frame.len, &p), PARSE_DONE);
 		assert_int_equal(p.fragment, bit != 1 && bit != 2);
 	}
+	/* What looks like another extension header may be anything in a part. */
+	plain_make(&frame, &(struct plain_shape){ .v6 = true, .extensions = "Fd", .protocol = 6 });
+	assert_int_equal(parse_all(frame.len, &p), PARSE_DONE);
+	assert_int_equal(p.protocol, 60);
+	assert_int_equal(p.l4, 14 + 40 + 8);
 }
 
 static void test_other_frames_are_nobodys(void **state)

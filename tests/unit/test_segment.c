@@ -115,6 +115,7 @@ static void check_packet(const struct plain_shape *s, uint32_t gso_size)
 		frame.bytes[frame.l4 + (s->protocol == 6 ? 16 : 6)] ^= 0x55;
 	hdr = header_for(s, gso_size);
 	assert_int_equal(begin(&segs, &hdr), PARSE_DONE);
+	assert_int_equal(segs.n, s->payload ? (s->payload + gso_size - 1) / gso_size : 1);
 	assert_int_equal(segs.header_len, frame.payload);
 	for (uint32_t i = 0; i < segs.n; i++) {
 		uint32_t len = MIN(gso_size, s->payload - at);
@@ -294,6 +295,10 @@ static void test_refuses_what_cannot_be_cut(void **state)
 	assert_int_equal(begin(&segs, &hdr), PARSE_BAD);
 	hdr.gso_size = 0;
 	assert_int_equal(begin(&segs, &hdr), PARSE_BAD);
+	frame.len = frame.payload;
+	plain_put16(frame.bytes + 16, 40);
+	assert_int_equal(begin(&segs, &hdr), PARSE_BAD);
+	plain_make(&frame, &s);
 	hdr.gso_size = 1448;
 	hdr.gso_type = VIRTIO_NET_HDR_GSO_NONE;
 	assert_int_equal(begin(&segs, &hdr), PARSE_BAD);
