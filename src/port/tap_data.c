@@ -24,9 +24,13 @@
 #define BATCH_BYTES 65536
 /* No more than about this is read at once, or the first would wait for the last. */
 #define READ_BYTES 131072
-/* How often a busy worker looks whether a tap that it waits for has something: 1 us of a system
- * call. */
-#define LOOK_US 20u
+/*
+ * To find a tap empty costs a system call, 1 us. So one that was is not asked again for this long:
+ * while its worker polls it, and while it is armed but its worker is busy with others, which shall
+ * not feel it.
+ */
+#define POLLED_US 5u
+#define ARMED_US  100u
 
 /* Reads to try next, if `got` of `want` brought `bytes` in all. */
 static unsigned want_next(unsigned want, unsigned got, uint32_t bytes)
@@ -95,13 +99,21 @@ static enum drop add_frame(struct batch *b, const uint8_t *from, uint32_t len)
 	return DROP_NONE;
 }
 
+static bool was_empty(const struct tap_ingress *in, unsigned us)
+{
+	return clock_cycles() - in->empty < us * clock_cycles_per_us();
+}
+
 bool tap_collect(struct port_queue *queue, struct batch *b, struct virtq_calls *calls)
 {
 	struct tap_ingress *in = &tap_queue(queue)->in;
 
+	if (was_empty(in, POLLED_US))
+		return false;
 	pthread_mutex_lock(&in->lock);
 	if (in->next == in->read && !read_frames(in)) {
 		pthread_mutex_unlock(&in->lock);
+		in->empty = clock_cycles();
 		return false;
 	}
 	b->n = b->spans = b->chains = b->bytes = 0;
@@ -146,12 +158,13 @@ static bool readable(struct tap_ingress *in)
 bool tap_ready(struct port_queue *queue)
 {
 	struct tap_ingress *in = &tap_queue(queue)->in;
-	uint64_t now = clock_cycles();
 
-	if (now - in->looked < LOOK_US * clock_cycles_per_us())
+	if (was_empty(in, ARMED_US))
 		return false;
-	in->looked = now;
-	return readable(in);
+	if (readable(in))
+		return true;
+	in->empty = clock_cycles();
+	return false;
 }
 
 bool tap_arm(struct port_queue *queue)
@@ -159,8 +172,10 @@ bool tap_arm(struct port_queue *queue)
 	return readable(&tap_queue(queue)->in);
 }
 
+/* There is, or may be, something to read. */
 void tap_disarm(struct port_queue *queue)
 {
+	tap_queue(queue)->in.empty = 0;
 }
 
 /* One frame to one operation, whose pieces begin at `iov`; how many they are, 0: too many. */

@@ -29,7 +29,7 @@ struct tap_ingress {
 	uint8_t *buffers;    /* TAP_IO_MAX of TAP_BUFFER bytes */
 	unsigned read, next; /* frames in the buffers; the first that was not collected */
 	unsigned want;	     /* reads to try next */
-	uint64_t looked;     /* clock_cycles() of the last look by ready() */
+	uint64_t empty;	     /* clock_cycles() when nothing was there; its worker's */
 	struct iovec iov[TAP_IO_MAX];
 	struct tap_op op[TAP_IO_MAX];
 	struct port_counters stats;

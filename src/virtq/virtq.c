@@ -56,6 +56,18 @@ static void suppress_kicks(struct virtq *vq)
 		guest_store16(split_used_flags(vq), VRING_USED_F_NO_NOTIFY);
 }
 
+/*
+ * No chain is ever kept, so what is to be taken next lies between what is used and what is
+ * available. A base that does not is wrong, and the used index right: DPDK's virtio-user says 0
+ * after every reconnect, whatever has passed.
+ */
+static uint16_t plausible_base(const struct virtq *vq, uint16_t base)
+{
+	uint16_t ahead = base - vq->used_next, left = guest_load16(split_avail_idx(vq)) - base;
+
+	return ahead <= vq->size && left <= vq->size ? base : vq->used_next;
+}
+
 void virtq_start(struct virtq *vq, const struct virtq_setup *setup)
 {
 	pthread_mutex_lock(&vq->lock);
@@ -68,9 +80,9 @@ void virtq_start(struct virtq *vq, const struct virtq_setup *setup)
 	vq->event_idx = setup->features & BIT(VIRTIO_RING_F_EVENT_IDX);
 	vq->indirect = setup->features & BIT(VIRTIO_RING_F_INDIRECT_DESC);
 	vq->mergeable = setup->features & BIT(VIRTIO_NET_F_MRG_RXBUF);
-	vq->avail_next = vq->avail_seen = setup->base;
 	/* The truth about used entries is in the ring: after a crash nobody else knows. */
 	vq->used_next = guest_load16(split_used_idx(vq));
+	vq->avail_next = vq->avail_seen = plausible_base(vq, setup->base);
 	vq->called = false;
 	vq->broken = false;
 	vq->started = true;

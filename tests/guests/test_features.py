@@ -26,6 +26,7 @@ ALL = [tuple(name for name, on in zip(PROPERTIES, cell) if on) for cell in produ
 # Guests whose rings differ.
 UNLIKE = [(("mrg_rxbuf", "mq", "offload"), ("indirect_desc", "event_idx", "offload"))]
 WORST_SHARE = 1 / 4  # of the best cell of a square
+RETRIES = 3
 
 
 def device(cell):
@@ -64,26 +65,44 @@ def words(cell):
     return "+".join(cell) or "no feature"
 
 
-def check_square(speeds):
-    best = max(speeds.values())
-    for cell, gbits in speeds.items():
-        if gbits < best * WORST_SHARE:
-            raise RigError(f"{words(cell)} does {gbits:.2f} Gbit/s where another cell does {best:.2f}")
+def name(cells):
+    if cells[0] == cells[1]:
+        return f"guests with {words(cells[0])}"
+    return f"a guest with {words(cells[0])} and one with {words(cells[1])}"
+
+
+def run(test, arguments, cells):
+    """Gbit/s between two guests, None if something failed."""
+    with (Pair(arguments.binary, [settings(cell) for cell in cells]) as pair, test.reporting(pair.report),
+          test.test(f"{name(cells)} ping and stream both ways")):
+        return speed(test, pair, cells, arguments.seconds)
+
+
+def check_square(test, arguments, speeds):
+    """On a busy machine a cell may be slow by chance, but not each time."""
+    for cell in sorted(speeds, key=speeds.get):
+        retries = RETRIES
+        while speeds[cell] < max(speeds.values()) * WORST_SHARE:
+            if not retries:
+                raise RigError(f"{words(cell)} does {speeds[cell]:.2f} Gbit/s, another {max(speeds.values()):.2f}")
+            retries -= 1
+            with Pair(arguments.binary, [settings(cell)] * 2) as pair:
+                speeds[cell] = speed(test, pair, (cell, cell), arguments.seconds)
 
 
 def body(test, arguments):
     squares = {}
-    for cells in [(cell, cell) for cell in (ALL if arguments.all else USUAL)] + UNLIKE:
-        with (Pair(arguments.binary, [settings(cell) for cell in cells]) as pair, test.reporting(pair.report),
-              test.test(f"a guest with {words(cells[0])} and one with {words(cells[1])} ping and stream both ways")):
-            gbits = speed(test, pair, cells, arguments.seconds)
-            if cells not in UNLIKE:
-                others = tuple(name for name in cells[0] if name not in ("mrg_rxbuf", "indirect_desc"))
-                squares.setdefault(others, {})[cells[0]] = gbits
+    for cell in ALL if arguments.all else USUAL:
+        gbits = run(test, arguments, (cell, cell))
+        if gbits:
+            others = tuple(feature for feature in cell if feature not in ("mrg_rxbuf", "indirect_desc"))
+            squares.setdefault(others, {})[cell] = gbits
+    for cells in UNLIKE:
+        run(test, arguments, cells)
     for others, speeds in squares.items():
         if len(speeds) > 1:
             with test.test(f"no ring layout stalls, beside {words(others)}"):
-                check_square(speeds)
+                check_square(test, arguments, speeds)
 
 
 def add_arguments(parser):

@@ -110,7 +110,7 @@ def body(test, arguments):
 
 
 def add_arguments(parser):
-    parser.add_argument("--resets", type=int, default=4, help="under a flood of small frames (default %(default)s)")
+    parser.add_argument("--resets", type=int, default=3, help="under a flood of small frames (default %(default)s)")
 
 
 if __name__ == "__main__":
