@@ -51,20 +51,21 @@ static bool read_frames(struct tap_ingress *in)
 	uint32_t bytes = 0;
 	unsigned got = 0;
 
-	in->read = in->next = 0;
 	for (unsigned i = 0; i < in->want; i++) {
 		in->iov[i] = (struct iovec){ in->buffers + i * TAP_BUFFER, TAP_BUFFER };
 		in->op[i] = (struct tap_op){ .iov = &in->iov[i], .n = 1 };
 	}
 	tap_io_read(&in->io, in->op, in->want);
-	/* One that failed may be followed by one that did not: something came in between. */
 	for (unsigned i = 0; i < in->want; i++) {
-		if (in->op[i].result <= 0)
+		unsigned number = in->io.order[i];
+
+		if (in->op[number].result <= 0)
 			continue;
-		bytes += (uint32_t)in->op[i].result;
-		in->read = i + 1;
-		got++;
+		bytes += (uint32_t)in->op[number].result;
+		in->frame[got++] = (uint8_t)number;
 	}
+	in->read = got;
+	in->next = 0;
 	in->want = want_next(in->want, got, bytes);
 	return got;
 }
@@ -118,12 +119,9 @@ bool tap_collect(struct port_queue *queue, struct batch *b, struct virtq_calls *
 	}
 	b->n = b->spans = b->chains = b->bytes = 0;
 	for (; in->next < in->read && b->bytes < BATCH_BYTES; in->next++) {
-		const struct tap_op *op = &in->op[in->next];
-		enum drop drop;
+		const struct tap_op *op = &in->op[in->frame[in->next]];
+		enum drop drop = add_frame(b, op->iov->iov_base, (uint32_t)op->result);
 
-		if (op->result <= 0)
-			continue;
-		drop = add_frame(b, op->iov->iov_base, (uint32_t)op->result);
 		if (unlikely(drop))
 			count(&in->stats.dropped[drop], 1);
 	}

@@ -40,9 +40,10 @@ static unsigned reap(struct tap_io *io, struct tap_op *ops)
 		if (cqe->user_data == CANCEL)
 			continue;
 		ops[cqe->user_data].result = cqe->res == -ECANCELED ? -EAGAIN : cqe->res;
-		done++;
+		io->order[io->done + done++] = (uint8_t)cqe->user_data;
 	}
 	io_uring_cq_advance(&io->ring, seen);
+	io->done += done;
 	return done;
 }
 
@@ -104,18 +105,22 @@ static unsigned run_ring(struct tap_io *io, struct tap_op *ops, unsigned n, int 
 	return taken;
 }
 
-static void run_plain(struct tap_io *io, struct tap_op *ops, unsigned n, int opcode)
+/* Runs those from `first` on. */
+static void run_plain(struct tap_io *io, struct tap_op *ops, unsigned first, unsigned n, int opcode)
 {
-	for (unsigned i = 0; i < n; i++) {
-		ssize_t r = opcode == IORING_OP_READV ? readv(io->fd, ops[i].iov, (int)ops[i].n)
-						      : writev(io->fd, ops[i].iov, (int)ops[i].n);
+	bool more = true;
 
+	for (unsigned i = first; i < n; i++) {
+		ssize_t r = -1;
+
+		errno = EAGAIN;
+		if (more && opcode == IORING_OP_READV)
+			r = readv(io->fd, ops[i].iov, (int)ops[i].n);
+		else if (more)
+			r = writev(io->fd, ops[i].iov, (int)ops[i].n);
 		ops[i].result = r < 0 ? -errno : (int)r;
-		if (ops[i].result != -EAGAIN)
-			continue;
-		/* Nor will the next. */
-		while (++i < n)
-			ops[i].result = -EAGAIN;
+		more = ops[i].result != -EAGAIN; /* or the next would not be either */
+		io->order[io->done++] = (uint8_t)i;
 	}
 }
 
@@ -123,10 +128,11 @@ static void run(struct tap_io *io, struct tap_op *ops, unsigned n, int opcode)
 {
 	unsigned done = 0;
 
+	io->done = 0;
 	if (likely(io->uring))
 		done = run_ring(io, ops, n, opcode);
 	if (unlikely(done < n))
-		run_plain(io, ops + done, n - done, opcode);
+		run_plain(io, ops, done, n, opcode);
 }
 
 void tap_io_read(struct tap_io *io, struct tap_op *ops, unsigned n)

@@ -21,6 +21,8 @@ struct tap_io {
 	int fd; /* borrowed, O_NONBLOCK; -1: closed, everything fails with EBADF */
 	bool uring;
 	int rw_flags; /* of each operation in the ring */
+	unsigned done;
+	uint8_t order[TAP_IO_MAX]; /* the last operations by number, as they were done */
 	struct io_uring ring;
 };
 
@@ -36,7 +38,10 @@ int tap_io_open(struct tap_io *io, int fd);
 /* Lets go of the descriptor, which the caller then closes. Twice does no harm. */
 void tap_io_close(struct tap_io *io);
 
-/* Up to TAP_IO_MAX operations, in order; all have a result afterwards. */
+/*
+ * Up to TAP_IO_MAX operations; all have a result afterwards. They are begun in order, but where
+ * io_uring waits for one that cannot be done at once, that one may be done after the next: `order`.
+ */
 void tap_io_read(struct tap_io *io, struct tap_op *ops, unsigned n);
 void tap_io_write(struct tap_io *io, struct tap_op *ops, unsigned n);
 

@@ -32,6 +32,7 @@ struct tap_ingress {
 	uint64_t empty;	     /* clock_cycles() when nothing was there; its worker's */
 	struct iovec iov[TAP_IO_MAX];
 	struct tap_op op[TAP_IO_MAX];
+	uint8_t frame[TAP_IO_MAX]; /* operations that brought one, in the frames' order */
 	struct port_counters stats;
 } cache_aligned;
 

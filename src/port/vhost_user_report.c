@@ -8,9 +8,20 @@
 
 #include "port/vhost_user_priv.h"
 
+/* The lowest ring that the guest has made senseless, or -1. */
+static int broken_ring(const struct vhost_device *dev)
+{
+	for (unsigned i = 0; i < dev->rings; i++) {
+		if (dev->ring[i] && virtq_broken(&dev->ring[i]->vq))
+			return (int)i;
+	}
+	return -1;
+}
+
 static void report_state(struct vhost_user_port *p, struct port_report *ret)
 {
 	const struct vhost_device *dev = &p->dev;
+	int broken = broken_ring(dev);
 
 	if (!p->session) {
 		ret->state = "waiting";
@@ -25,6 +36,14 @@ static void report_state(struct vhost_user_port *p, struct port_report *ret)
 			 "no ring is up: the guest's driver has not started its queues");
 	} else {
 		ret->state = "up";
+	}
+	if (broken >= 0) {
+		ret->state = "broken";
+		snprintf(ret->reason, sizeof(ret->reason),
+			 "ring %d: its available index jumped by more than the ring holds; reset "
+			 "the "
+			 "guest's driver",
+			 broken);
 	}
 }
 

@@ -163,6 +163,16 @@ bool virtq_active(struct virtq *vq)
 	return active;
 }
 
+bool virtq_broken(struct virtq *vq)
+{
+	bool broken;
+
+	pthread_mutex_lock(&vq->lock);
+	broken = vq->started && vq->broken;
+	pthread_mutex_unlock(&vq->lock);
+	return broken;
+}
+
 bool virtq_ready(struct virtq *vq)
 {
 	bool ready = false;

@@ -113,6 +113,8 @@ frame_set virtq_deliver(struct virtq *vq, struct batch *b, frame_set set,
 
 /* Started and enabled; or returning chains of a disabled queue. Control. */
 bool virtq_active(struct virtq *vq);
+/* The driver's available index made no sense; until the next start. Control. */
+bool virtq_broken(struct virtq *vq);
 /* Are there available entries? Takes the lock, reads one index. */
 bool virtq_ready(struct virtq *vq);
 /* Asks for kicks, then looks again: true if entries are already there (kicks stay on). */
