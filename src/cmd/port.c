@@ -30,7 +30,13 @@ static const char help_add[] =
 	"and, if wanted,\n"
 	"  mode=MODE     of the listening socket, octal; 0600 if not said\n"
 	"  group=NAME    of the listening socket, e.g. the group that runs QEMU\n"
-	"  mtu=N         no longer packets than that to and from the port\n";
+	"  mtu=N         no longer packets than that to and from the port\n"
+	"\n"
+	"KIND tap: the host, through a tap device. One of\n"
+	"  dev=NAME      made and brought up if it is not there, else used as it is\n"
+	"  fd=N          an open tap device that was inherited ('ringway run' only)\n"
+	"and, if wanted,\n"
+	"  queues=N      of the device, 1 to 256; 1 if not said\n";
 
 static const char help_del[] =
 	"usage: ringway port del NAME [--control PATH]\n"
@@ -47,7 +53,8 @@ static const char example_add[] =
 	"examples:\n"
 	"  ringway port add vm1 vhost-user listen=/run/ringway/vm1.sock\n"
 	"  ringway port add vm2 vhost-user connect=/run/vm2/net.sock mtu=1500\n"
-	"  ringway port add vm3 vhost-user listen=/run/ringway/vm3.sock mode=0660 group=kvm\n";
+	"  ringway port add vm3 vhost-user listen=/run/ringway/vm3.sock mode=0660 group=kvm\n"
+	"  ringway port add host0 tap dev=tap0\n";
 
 static const char example_del[] = "example:\n  ringway port del vm1\n";
 static const char example_set[] = "example:\n  ringway port set vm1 mtu=1500\n";

@@ -6,7 +6,7 @@ from rig import RigError, tap, traffic
 from rig.pair import Pair
 
 QUEUES = 8  # of which two vCPUs use two: the others stay as they are
-CHANGES = [1, 2] * 10
+CHANGES = [1, 2] * 10 + [1]
 RELOADS = 10
 PAUSE_SECONDS = 2
 DRIVER = "/sys/bus/virtio/drivers/virtio_net"
@@ -91,6 +91,9 @@ def body(test, arguments):
                 pause(pair, guest)
         with test.test(f"a TCP stream survives {len(CHANGES)} changes of the number of queue pairs"):
             change_pairs(*pair.guests)
+        with test.test("all streams flow between guests that have given up a queue pair"):
+            for way in pair.ways():
+                test.note(traffic.iperf(*way, seconds=1, streams=8))
         with test.test("a guest that is reset while it receives comes back"):
             reset_in_stream(pair, *pair.guests)
         with test.test("64 MiB arrive unchanged after a reset, both ways"):
