@@ -282,7 +282,7 @@ unsigned tap_mtu(int fd)
 		return 0;
 	request_init(&here, it.ifr_name);
 	if (ioctl(fd, SIOCGIFHWADDR, &it) < 0 || device_ioctl(SIOCGIFHWADDR, &here) < 0 ||
-	    memcmp(it.ifr_hwaddr.sa_data, here.ifr_hwaddr.sa_data, 6) ||
+	    memcmp(it.ifr_hwaddr.sa_data, here.ifr_hwaddr.sa_data, 6) != 0 ||
 	    device_ioctl(SIOCGIFMTU, &here) < 0)
 		return 0;
 	return (unsigned)here.ifr_mtu;
