@@ -30,7 +30,9 @@
 	X(PORT_DOWN, port_down, EGRESS, "the port has no running queue to receive with")          \
 	X(FULL, full, EGRESS, "no room in the receiver's rx ring")                                \
 	X(TOO_BIG, too_big, EGRESS, "longer than the receiver's buffers or MTU allow")            \
-	X(NOT_AGREED, not_agreed, EGRESS, "needs an offload that the receiver did not agree to")  \
+	X(HEADER_TOO_LONG, header_too_long, EGRESS,                                               \
+	  "headers that are to be changed reach further than is looked at")                       \
+	X(HEADER_LIES, header_lies, EGRESS, "cannot be cut as its virtio-net header says")        \
 	X(RX_CHAIN, rx_chain, EGRESS, "the receiver posted a malformed rx chain")                 \
 	X(HOST_REFUSED, host_refused, EGRESS, "the host's kernel found the frame malformed")      \
 	X(SENDER_FAULT, sender_fault, EGRESS, "the sender's memory went away under the frame")    \

@@ -17,6 +17,7 @@
 
 #include "base/atomic.h"
 #include "base/base.h"
+#include "net/checksum.h"
 
 static inline uint16_t guest_load16(uintptr_t at)
 {
@@ -140,6 +141,12 @@ static inline void guest_copy_out(uintptr_t to, const void *from, size_t n)
 static inline void guest_copy(uintptr_t to, uintptr_t from, size_t n)
 {
 	copy_any((void *)to, (const void *)from, n);
+}
+
+/* The same, and adds exactly the bytes that were stored to `sum` (net/checksum.h). */
+static inline void guest_copy_sum(struct checksum *sum, uintptr_t to, uintptr_t from, size_t n)
+{
+	checksum_copy(sum, (void *)to, (const void *)from, n);
 }
 
 #endif

@@ -41,10 +41,4 @@ static inline bool vnet_hdr_plain(const struct virtio_net_hdr *hdr)
  */
 enum drop vnet_hdr_check(struct virtio_net_hdr *hdr, uint32_t frame_len, uint64_t features);
 
-/*
- * May a driver that agreed to `features` receive this (checked) header (5.1.6.4)? Returns
- * DROP_NONE or DROP_NOT_AGREED.
- */
-enum drop vnet_hdr_accept(const struct virtio_net_hdr *hdr, uint64_t features);
-
 #endif

@@ -35,6 +35,7 @@ struct virtq_addr {
 
 struct virtq_stats {
 	uint64_t frames, bytes;	      /* tx: collected; rx: delivered */
+	uint64_t segments;	      /* rx: made of some of them, which count as one each */
 	uint64_t kicks;		      /* wake-ups that the driver's kick caused */
 	uint64_t calls;		      /* eventfd writes */
 	uint64_t dropped[DROP_COUNT]; /* tx: at ingress; rx: at egress */

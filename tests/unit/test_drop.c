@@ -28,7 +28,7 @@ static void the_sides_are_as_the_table_says(void **state)
 	assert_int_equal(drop_side(DROP_NO_DESTINATION), DROP_INGRESS);
 	assert_int_equal(drop_side(DROP_SAME_PORT), DROP_INGRESS);
 	assert_int_equal(drop_side(DROP_FULL), DROP_EGRESS);
-	assert_int_equal(drop_side(DROP_NOT_AGREED), DROP_EGRESS);
+	assert_int_equal(drop_side(DROP_HEADER_LIES), DROP_EGRESS);
 	assert_int_equal(drop_side(DROP_NO_MEMORY), DROP_EGRESS);
 	assert_string_equal(drop_name(DROP_FULL), "full");
 	assert_string_equal(drop_name(DROP_SAME_PORT), "same_port");

@@ -70,12 +70,6 @@ static uint64_t host_features(unsigned pick)
 	       (pick & 4 ? F(HOST_TSO6) : 0) | (pick & 8 ? F(HOST_ECN) : 0);
 }
 
-static uint64_t guest_features(unsigned pick)
-{
-	return (pick & 1 ? F(GUEST_CSUM) : 0) | (pick & 2 ? F(GUEST_TSO4) : 0) |
-	       (pick & 4 ? F(GUEST_TSO6) : 0) | (pick & 8 ? F(GUEST_ECN) : 0);
-}
-
 static unsigned long allowed;
 
 static void check_one(const struct virtio_net_hdr *sent, uint32_t len)
@@ -120,44 +114,6 @@ static void a_header_is_taken_exactly_when_the_specification_allows_it(void **st
 	assert_true(allowed > 1000);
 }
 
-static void a_receiver_gets_only_what_it_agreed_to(void **state)
-{
-	static const struct {
-		uint8_t flags, type;
-		unsigned needs; /* as for guest_features() */
-	} rows[] = {
-		{ 0, 0, 0 },	    { 1, 0, 1 },
-		{ 1, 0x01, 1 | 2 }, { 1, 0x81, 1 | 2 | 8 },
-		{ 1, 0x04, 1 | 4 }, { 1, 0x84, 1 | 4 | 8 },
-	};
-
-	EACH(i, rows)
-	{
-		struct virtio_net_hdr hdr = { .flags = rows[i].flags, .gso_type = rows[i].type };
-
-		for (unsigned pick = 0; pick < 16; pick++) {
-			bool ok = (pick & rows[i].needs) == rows[i].needs;
-
-			assert_int_equal(vnet_hdr_accept(&hdr, guest_features(pick)),
-					 ok ? DROP_NONE : DROP_NOT_AGREED);
-		}
-		/* What it may send says nothing about what it can take. */
-		if (rows[i].needs)
-			assert_int_equal(vnet_hdr_accept(&hdr, host_features(15)), DROP_NOT_AGREED);
-	}
-}
-
-static void a_type_that_nobody_may_send_is_never_accepted(void **state)
-{
-	for (unsigned type = 1; type < 256; type++) {
-		struct virtio_net_hdr hdr = { .flags = 1, .gso_type = (uint8_t)type };
-		bool known = type == 1 || type == 4 || type == 0x81 || type == 0x84;
-
-		assert_int_equal(vnet_hdr_accept(&hdr, UINT64_MAX),
-				 known ? DROP_NONE : DROP_NOT_AGREED);
-	}
-}
-
 static void the_header_is_ten_bytes_only_for_legacy_drivers_without_mergeable_buffers(void **state)
 {
 	assert_int_equal(vnet_hdr_len(0), 10);
@@ -183,8 +139,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_header_is_taken_exactly_when_the_specification_allows_it),
-		cmocka_unit_test(a_receiver_gets_only_what_it_agreed_to),
-		cmocka_unit_test(a_type_that_nobody_may_send_is_never_accepted),
 		cmocka_unit_test(
 			the_header_is_ten_bytes_only_for_legacy_drivers_without_mergeable_buffers),
 		cmocka_unit_test(plain_means_nothing_to_do),

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Finishing checksums and making segments, during the one copy.
+ *
+ * The payload is copied first, each word loaded once, added and stored, so that the sum is of what
+ * the receiver got, whatever the sender does to its buffer meanwhile. Then the headers, which are
+ * private and in the snapshot, are completed and written in front of it.
+ *
+ * A frame's segments are delivered all or none: used entries that are not published yet are taken
+ * back by resetting the private indexes. Only where the ring could never hold them all, a part is
+ * better than nothing: TCP repairs it.
+ */
+#include "virtq/offload.h"
+
+#include "net/parse.h"
+#include "net/plan.h"
+#include "net/segment.h"
+
+/* Where a frame's bytes come from: first some that are private, then the sender's. */
+struct source {
+	const uint8_t *head;
+	uint32_t head_left;
+	struct cursor rest;
+};
+
+static struct source source_from(const struct batch *b, const struct frame *f, uint32_t offset)
+{
+	return (struct source){
+		.head = f->head + offset,
+		.head_left = f->head_len - offset,
+		.rest = { .span = &b->span[f->span] },
+	};
+}
+
+static uintptr_t source_next(struct source *from, uint32_t n, uint32_t *ret_part)
+{
+	const uint8_t *at = from->head;
+
+	if (!from->head_left)
+		return cursor_next(&from->rest, n, ret_part);
+	*ret_part = MIN(n, from->head_left);
+	from->head += *ret_part;
+	from->head_left -= *ret_part;
+	return (uintptr_t)at;
+}
+
+/* Copies `n` bytes and adds them to `sum`, unless it is NULL. */
+static void transfer(struct source *from, struct cursor *to, uint32_t n, struct checksum *sum)
+{
+	while (n) {
+		uint32_t part, stored;
+		uintptr_t at = source_next(from, n, &part);
+
+		for (n -= part; part; at += stored, part -= stored) {
+			uintptr_t dest = cursor_next(to, part, &stored);
+
+			if (sum)
+				guest_copy_sum(sum, dest, at, stored);
+			else
+				guest_copy(dest, at, stored);
+		}
+	}
+}
+
+/* Buffers for a frame of `len` bytes; on DROP_NONE they are in `t`. */
+static enum drop take_frame(struct virtq *vq, struct split_stage *stage, uint32_t len,
+			    struct taking *t)
+{
+	const struct split_entry *e = next_entry(vq, stage, 0);
+	enum drop drop;
+
+	if (!e)
+		return DROP_FULL;
+	drop = take(vq, stage, e, (uint64_t)vq->hdr_len + len, t);
+	if (drop == DROP_RX_CHAIN)
+		put_used(vq, t, 0);
+	return drop;
+}
+
+/* Where the payload goes, behind headers that are written later. */
+static struct cursor behind(const struct virtq *vq, const struct taking *t, uint32_t head_len)
+{
+	struct cursor to = { .span = t->span };
+
+	cursor_skip(&to, vq->hdr_len + head_len);
+	return to;
+}
+
+static void write_head(struct virtq *vq, const struct taking *t, const struct virtio_net_hdr *hdr,
+		       const uint8_t *head, uint32_t head_len, uint32_t len)
+{
+	struct virtio_net_hdr_mrg_rxbuf full = { .hdr = *hdr, .num_buffers = (uint16_t)t->chains };
+	struct cursor to = { .span = t->span };
+
+	cursor_write(&to, &full, vq->hdr_len);
+	cursor_write(&to, head, head_len);
+	put_used(vq, t, (uint64_t)vq->hdr_len + len);
+}
+
+static enum drop finish(struct virtq *vq, const struct batch *b, const struct frame *f,
+			struct split_stage *stage, struct taking *t)
+{
+	const struct virtio_net_hdr plain = { 0 };
+	uint32_t field = (uint32_t)f->hdr.csum_start + f->hdr.csum_offset;
+	struct source from = source_from(b, f, f->head_len);
+	uint8_t head[SNAPSHOT_ROOM];
+	struct checksum sum = { 0 };
+	struct cursor to;
+	uint16_t value;
+	enum drop drop;
+
+	if (field + sizeof(value) > f->head_len)
+		return DROP_HEADER_TOO_LONG;
+	if (!take_allows(vq, f->len))
+		return DROP_TOO_BIG;
+	drop = take_frame(vq, stage, f->len, t);
+	if (drop)
+		return drop;
+	/* A copy: the same frame may go to others in another form. */
+	memcpy(head, f->head, f->head_len);
+	checksum_add(&sum, head + f->hdr.csum_start, f->head_len - f->hdr.csum_start);
+	to = behind(vq, t, f->head_len);
+	transfer(&from, &to, f->len - f->head_len, &sum);
+	value = checksum_finish(&sum, f->hdr.csum_offset);
+	memcpy(head + field, &value, sizeof(value));
+	write_head(vq, t, &plain, head, f->head_len, f->len);
+	return DROP_NONE;
+}
+
+static enum drop deliver_segment(struct virtq *vq, struct source *from, const struct segments *s,
+				 uint32_t i, bool finished, struct split_stage *stage,
+				 struct taking *t)
+{
+	struct virtio_net_hdr hdr = { 0 };
+	uint8_t head[SNAPSHOT_ROOM];
+	struct checksum sum = { 0 };
+	struct cursor to;
+	enum drop drop = take_frame(vq, stage, segment_len(s, i), t);
+
+	if (drop)
+		return drop;
+	to = behind(vq, t, s->header_len);
+	transfer(from, &to, segment_payload(s, i), finished ? &sum : NULL);
+	segment_header(s, i, head);
+	if (finished)
+		segment_finish(s, head, &sum);
+	else
+		hdr = segment_hdr(s);
+	write_head(vq, t, &hdr, head, s->header_len, segment_len(s, i));
+	return DROP_NONE;
+}
+
+/* With `taken` chains for `done` of its segments: could the ring hold the frame when it is idle? */
+static bool could_fit(const struct virtq *vq, const struct segments *s, uint32_t done,
+		      uint16_t taken)
+{
+	return (uint64_t)s->n * taken <= (uint64_t)done * vq->size;
+}
+
+static enum drop segment(struct virtq *vq, const struct batch *b, const struct frame *f,
+			 bool finished, struct split_stage *stage, struct taking *t)
+{
+	const uint16_t avail = vq->avail_next, used = vq->used_next;
+	struct segments s;
+	struct parsed p;
+	struct source from;
+	enum parse parse = parse_frame(f->head, f->head_len, f->len, &p);
+
+	if (parse == PARSE_DONE)
+		parse = segment_begin(&s, f->head, &p, &f->hdr, f->len);
+	if (parse)
+		return parse == PARSE_TOO_LONG ? DROP_HEADER_TOO_LONG : DROP_HEADER_LIES;
+	if (!take_allows(vq, segment_len(&s, 0)))
+		return DROP_TOO_BIG;
+	from = source_from(b, f, s.header_len);
+	for (uint32_t i = 0; i < s.n; i++) {
+		enum drop drop = deliver_segment(vq, &from, &s, i, finished, stage, t);
+
+		if (!drop)
+			continue;
+		if (drop == DROP_FULL && i && !could_fit(vq, &s, i, vq->avail_next - avail)) {
+			drop = DROP_TOO_BIG;
+		} else if (drop != DROP_RX_CHAIN) {
+			vq->avail_next = avail;
+			vq->used_next = used;
+			return drop;
+		}
+		count(&vq->stats.segments, i);
+		return drop;
+	}
+	count(&vq->stats.segments, s.n);
+	return DROP_NONE;
+}
+
+enum drop deliver_converted(struct virtq *vq, const struct batch *b, const struct frame *f,
+			    struct split_stage *stage, struct taking *t)
+{
+	/* Who agreed to have it whole is here because its buffers are too small. */
+	enum plan plan = plan_frame(&f->hdr, vq->features, false);
+	enum drop drop = plan == PLAN_FINISH
+				 ? finish(vq, b, f, stage, t)
+				 : segment(vq, b, f, plan == PLAN_SEGMENT_FINISH, stage, t);
+
+	if (drop)
+		stage_restart(stage);
+	return drop;
+}

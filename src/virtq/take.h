@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Taking rx buffers: chains off the ring until there is room for what is to be delivered, filling
+ * them, and returning them used.
+ *
+ * `avail_next` moves when all of it is there, so giving buffers back is forgetting that they were
+ * looked at. Private to this directory; the ring's lock is held.
+ */
+#ifndef RINGWAY_VIRTQ_TAKE_H
+#define RINGWAY_VIRTQ_TAKE_H
+
+#include "net/eth.h"
+#include "virtq/split.h"
+
+#define VLAN_TAG_LEN 4
+
+/* What one frame takes from the ring. */
+struct taking {
+	unsigned chains, spans;
+	uint64_t room;
+	struct {
+		uint16_t head;
+		uint64_t room;
+	} chain[BATCH_SPANS];
+	struct span span[BATCH_SPANS];
+};
+
+/*
+ * The next chain, looked ahead at by the stage, which is filled again from what is available when
+ * it is used up; `taken` chains before it were looked at but not consumed. NULL if the ring has no
+ * more.
+ */
+static inline const struct split_entry *next_entry(struct virtq *vq, struct split_stage *stage,
+						   unsigned taken)
+{
+	if (unlikely(stage->next == stage->n)) {
+		unsigned n = split_available(vq, taken + 1);
+
+		if (n <= taken)
+			return NULL;
+		split_stage_fill(vq, stage, taken, MIN(n - taken, BATCH_FRAMES),
+				 VRING_DESC_F_WRITE);
+	}
+	return &stage->entry[stage->next++];
+}
+
+/* The stage has run ahead of buffers that were given back. */
+static inline void stage_restart(struct split_stage *stage)
+{
+	stage->n = stage->next = 0;
+}
+
+/* May a frame of this length go to this driver, MTU considered (5.1.4.1)? */
+static inline bool take_allows(const struct virtq *vq, uint32_t len)
+{
+	return !vq->mtu || len <= (uint32_t)vq->mtu + ETH_HEADER_LEN + VLAN_TAG_LEN;
+}
+
+/* Adds a chain to `t`; false if it is malformed. */
+static inline bool take_chain(const struct virtq *vq, const struct split_entry *e, struct taking *t)
+{
+	unsigned spans = 1;
+	uint64_t room;
+
+	t->chain[t->chains].head = e->head;
+	t->chains++;
+	if (e->whole && t->spans < BATCH_SPANS) {
+		t->span[t->spans] = (struct span){ .at = e->at, .len = e->len };
+		room = e->len;
+	} else if (e->bad || chain_walk(vq, e->desc, VRING_DESC_F_WRITE, &t->span[t->spans],
+					BATCH_SPANS - t->spans, &spans, &room)) {
+		return false;
+	}
+	t->chain[t->chains - 1].room = room;
+	t->spans += spans;
+	t->room += room;
+	return true;
+}
+
+/*
+ * Buffers for `need` bytes, beginning with `e`. DROP_NONE: they are in `t`. DROP_FULL: the ring has
+ * too few now. DROP_RX_CHAIN: the last chain of `t` is malformed, and none of them is of use.
+ * DROP_TOO_BIG: they would not fit even into an idle ring.
+ */
+static inline enum drop take(struct virtq *vq, struct split_stage *stage,
+			     const struct split_entry *e, uint64_t need, struct taking *t)
+{
+	t->chains = t->spans = 0;
+	t->room = 0;
+	for (;;) {
+		if (unlikely(!take_chain(vq, e, t)))
+			return DROP_RX_CHAIN;
+		if (t->room >= need)
+			return DROP_NONE;
+		if (!vq->mergeable || t->chains == MIN(vq->size, BATCH_SPANS))
+			return DROP_TOO_BIG;
+		e = next_entry(vq, stage, t->chains);
+		if (!e)
+			return DROP_FULL;
+	}
+}
+
+/* Returns the chains of `t` used, holding `len` bytes in all. */
+static inline void put_used(struct virtq *vq, const struct taking *t, uint64_t len)
+{
+	for (unsigned i = 0; i < t->chains; i++) {
+		uint64_t part = MIN(len, t->chain[i].room);
+
+		if (likely(t->chain[i].head < vq->size))
+			split_used_store(vq, vq->used_next++, t->chain[i].head, (uint32_t)part);
+		len -= part;
+	}
+	vq->avail_next += t->chains;
+}
+
+/* A place in a list of spans: where the next byte is read from, or goes. */
+struct cursor {
+	const struct span *span;
+	uint32_t done; /* bytes of it */
+};
+
+/* The next piece of at most `n` bytes; the cursor moves on behind it. There are `n` bytes. */
+static inline uintptr_t cursor_next(struct cursor *c, uint32_t n, uint32_t *ret_part)
+{
+	uintptr_t at;
+
+	while (c->done == c->span->len) {
+		c->span++;
+		c->done = 0;
+	}
+	at = c->span->at + c->done;
+	*ret_part = MIN(n, c->span->len - c->done);
+	c->done += *ret_part;
+	return at;
+}
+
+static inline void cursor_skip(struct cursor *c, uint32_t n)
+{
+	for (uint32_t part; n; n -= part)
+		cursor_next(c, n, &part);
+}
+
+static inline void cursor_write(struct cursor *to, const void *from, uint32_t n)
+{
+	const uint8_t *p = from;
+
+	for (uint32_t part; n; p += part, n -= part) {
+		uintptr_t at = cursor_next(to, n, &part);
+
+		guest_copy_out(at, p, part);
+	}
+}
+
+static inline void cursor_copy(struct cursor *to, uintptr_t from, uint32_t n)
+{
+	for (uint32_t part; n; from += part, n -= part) {
+		uintptr_t at = cursor_next(to, n, &part);
+
+		guest_copy(at, from, part);
+	}
+}
+
+#endif
