@@ -49,10 +49,14 @@ static inline void guest_store64(uintptr_t at, uint64_t v)
 	*(volatile entry *)at = v;
 }
 
-/* A descriptor, as two loads of eight bytes; `at` is aligned to 16 by the specification. */
+/*
+ * A descriptor, as two loads of eight bytes. Those of the ring are aligned; nobody says so of an
+ * indirect table.
+ */
 static inline void guest_load_desc(uintptr_t at, void *desc)
 {
-	const volatile uint64_t *from = (const volatile uint64_t *)at;
+	typedef uint64_t word __attribute__((aligned(1), may_alias));
+	const volatile word *from = (const volatile word *)at;
 	uint64_t words[2] = { from[0], from[1] };
 
 	memcpy(desc, words, sizeof(words));

@@ -37,7 +37,7 @@ static inline enum drop chain_enter_indirect(const struct virtq *vq, struct chai
 	uintptr_t at;
 
 	if (!vq->indirect || table->indirect || d->flags & VRING_DESC_F_NEXT || !d->len ||
-	    d->len % DESC_SIZE || d->addr % 2)
+	    d->len % DESC_SIZE)
 		return DROP_CHAIN_INDIRECT;
 	at = guest_translate(vq->mem, d->addr, d->len, &run);
 	if (!at || run != d->len)

@@ -87,8 +87,10 @@ static void qemus_order_brings_rings_up(void **state)
 	assert_int_equal(rig_get(VHOST_USER_GET_STATUS), 0);
 	assert_int_equal(rig_u64(VHOST_USER_SET_STATUS, 0x0b), 0);
 	set_memory();
-	for (unsigned i = 0; i < 4; i++)
+	for (unsigned i = 0; i < 4; i++) {
+		ring_at((void *)guest_memory_user(rig->dev.mem, MEMORY_UVA, 1), i, 77);
 		start_ring(i, 77);
+	}
 	assert_int_equal(rig_get(VHOST_USER_GET_STATUS), 0x0b);
 	assert_int_equal(rig_u64(VHOST_USER_SET_STATUS, 0x0f), 0);
 	assert_int_equal(device_pairs_up(&rig->dev), 2);

@@ -57,6 +57,15 @@ static inline void *memory_at(void *base, uint64_t uva)
 	return (uint8_t *)base + (uva - MEMORY_UVA);
 }
 
+/* A ring that has come to `index`: everything so far was made available, taken and returned. */
+static inline void ring_at(void *base, unsigned ring, uint16_t index)
+{
+	struct vring_avail *avail = memory_at(base, ring_addr(ring).avail);
+	struct vring_used *used = memory_at(base, ring_addr(ring).used);
+
+	avail->idx = used->idx = index;
+}
+
 /* Makes `n` frames of 64 bytes available in a tx ring. */
 static inline void ring_post(void *base, unsigned index, unsigned n)
 {
