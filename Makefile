@@ -6,7 +6,7 @@ DESTDIR :=
 BINARY := $(BUILD)/ringway
 
 .DEFAULT_GOAL := all
-.PHONY: all demo check check-guests bench bench-instructions lint format install clean help
+.PHONY: all demo check check-guests bench bench-guests bench-instructions lint format install clean help
 
 all: ## build build/ringway
 	@scripts/deps build
@@ -31,6 +31,11 @@ bench: ## compare with DPDK's testpmd in one run
 	@scripts/deps bench
 	@$(MAKE) --no-print-directory all
 	@python3 bench/compare.py --binary $(BINARY)
+
+bench-guests: ## compare with two taps on a Linux bridge, between QEMU guests (root)
+	@scripts/deps check
+	@$(MAKE) --no-print-directory all
+	@python3 bench/guests.py --binary $(BINARY)
 
 bench-instructions: ## instructions per frame of each stage, by callgrind, into docs/instructions.md
 	@scripts/deps check

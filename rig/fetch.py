@@ -7,6 +7,7 @@ uses, and unpacked (never installed) into a cache. What the machine already has 
 """
 import argparse
 import fcntl
+import functools
 import os
 import re
 import shutil
@@ -80,6 +81,7 @@ class Peers:
         own = [str(self.root / d) for d in ("usr/bin", "bin", "usr/sbin", "sbin")]
         return shutil.which(name, path=":".join(own + [os.environ.get("PATH", ""), "/usr/sbin", "/sbin"]))
 
+    @functools.cache
     def qemu(self):
         """The QEMU to start, if there is one that runs and is new enough."""
         path = self.tool(QEMU)
@@ -174,6 +176,7 @@ def say(started, text):
     print(f"fetch: {time.monotonic() - started:5.1f} s  {text}", file=sys.stderr, flush=True)
 
 
+@functools.cache
 def peers():
     """The peers, fetched first if they are not in the cache yet."""
     with locked("peers"):

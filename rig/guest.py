@@ -14,6 +14,7 @@ from rig.process import Process
 
 BOOT_SECONDS = 120  # boots in 4 to 5 s when the machine is quiet
 KVM_PROBE_SECONDS = 5
+QMP_SECONDS = 60
 MEMORY = "384M"
 
 
@@ -71,6 +72,7 @@ class Qmp:
 
     def __init__(self, channel):
         self.channel = channel
+        self.channel.ours.settimeout(QMP_SECONDS)
         self.ready = False
 
     def execute(self, command, **arguments):
@@ -78,12 +80,15 @@ class Qmp:
             self.ready = True
             self.execute("qmp_capabilities")
         self.channel.send(json.dumps({"execute": command, "arguments": arguments}))
-        for line in self.channel.lines:
-            answer = json.loads(line)
-            if "error" in answer:
-                raise RigError(f"QEMU refused {command}: {answer['error']['desc']}")
-            if "return" in answer:
-                return answer["return"]
+        try:
+            for line in self.channel.lines:
+                answer = json.loads(line)
+                if "error" in answer:
+                    raise RigError(f"QEMU refused {command}: {answer['error']['desc']}")
+                if "return" in answer:
+                    return answer["return"]
+        except TimeoutError:
+            raise RigError(f"QEMU did not answer {command} within {QMP_SECONDS} s") from None
         raise RigError(f"QEMU ended during {command}")
 
 
@@ -118,11 +123,12 @@ class Job:
 
 
 class Guest:
-    """`path` is the vhost-user socket; QEMU connects to it and reconnects, or listens on it if `server`.
+    """`path` is the vhost-user socket; QEMU connects to it and reconnects, or listens on it if `server`. With `tap`, an
+    existing device, the guest is on that instead, for comparison.
 
     `device` holds properties of virtio-net-pci, such as {"mrg_rxbuf": "off"}."""
 
-    def __init__(self, number, path, folder, server=False, queues=1, device=None):
+    def __init__(self, number, path, folder, server=False, queues=1, device=None, tap=None):
         self.name = f"vm{number}"
         self.address = f"192.0.2.{number}"
         self.console = Path(folder) / f"{self.name}.console"
@@ -139,7 +145,8 @@ class Guest:
         command = [
             peers.qemu(), *itertools.chain(*(("-L", data) for data in peers.qemu_data())),
             "-machine", "q35,memory-backend=ram", "-accel", accel, "-smp", min(queues, 2), "-m", MEMORY,
-            # With -cpu max an emulated guest copies by 'rep movsb', a byte at a time.
+            # Emulation is slowest at what they do all the time: 'rep movsb', by which a guest with -cpu max copies, and
+            # the switches of address space that isolate a kernel against attacks an emulated CPU does not know.
             "-cpu", "host" if accel == "kvm" else "qemu64",
             "-object", f"memory-backend-memfd,id=ram,size={MEMORY},share=on",
             "-nodefaults", "-display", "none",
@@ -148,8 +155,9 @@ class Guest:
             "-serial", f"file:{self.console}",
             *self.commands.chardev("commands"), "-serial", "chardev:commands",
             *qmp.chardev("qmp"), "-mon", "chardev=qmp,mode=control",
-            "-chardev", f"socket,id=vhost,path={path},{role}",
-            "-netdev", f"vhost-user,id=net,chardev=vhost,queues={queues}",
+            *(["-netdev", f"tap,id=net,ifname={tap},script=no,downscript=no"] if tap else
+              ["-chardev", f"socket,id=vhost,path={path},{role}",
+               "-netdev", f"vhost-user,id=net,chardev=vhost,queues={queues}"]),
             "-device", ",".join(["virtio-net-pci,netdev=net"] + [f"{k}={v}" for k, v in properties.items()]),
         ]
         ends = [channel.theirs for channel in (self.commands, qmp)]
@@ -192,6 +200,8 @@ class Guest:
 
     def start(self, command):
         """Starts a command and returns at once."""
+        if self.process.ended():
+            raise RigError(f"{self.name}: {self.process.ended()}")
         job = Job(self, command)
         number = next(self.numbers)
         self.jobs[number] = job

@@ -1,0 +1,109 @@
+"""TCP between two QEMU guests: through ringway, and through two taps on a Linux bridge with all offloads, interleaved.
+
+Each side boots its own pair of guests; the pairs take turns, and the one that waits is stopped. The CPU time is that of everything outside the
+guests' control: QEMU (in which emulated guests run) and the switch; of the bridge, what the kernel does for QEMU is in QEMU's. Wants root
+for taps, in a network namespace of its own.
+"""
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from rig import traffic  # noqa: E402
+from rig.guest import Guest  # noqa: E402
+from rig.pair import Pair  # noqa: E402
+
+GIB = 1 << 30
+IN_NAMESPACE = "RINGWAY_BENCH_NAMESPACE"
+
+
+class Bridge:
+    """Two guests on taps on a bridge; has what of a Pair is used here."""
+
+    def __init__(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="ringway-"))
+        self.switch = None
+        self.guests = []
+        ip = ["ip", "link"]
+        subprocess.run([*ip, "add", "br0", "type", "bridge"], check=True)
+        subprocess.run([*ip, "set", "br0", "up"], check=True)
+        for number in (1, 2):
+            subprocess.run(["ip", "tuntap", "add", f"tap{number}", "mode", "tap"], check=True)
+            subprocess.run([*ip, "set", f"tap{number}", "master", "br0", "up"], check=True)
+            self.guests.append(Guest(number, None, self.folder, tap=f"tap{number}"))
+        for guest in self.guests:
+            guest.wait_boot()
+        traffic.wait_reachable(*self.guests)
+
+    def close(self):
+        for guest in self.guests:
+            guest.close()
+        shutil.rmtree(self.folder)
+
+
+def cpu_seconds(side):
+    total = sum(guest.process.cpu_seconds() for guest in side.guests)
+    return total, side.switch.cpu_seconds() if side.switch else 0.0
+
+
+def measure(side, streams, seconds):
+    """One run one way: Gbit/s, and CPU seconds per GiB of all and of the switch."""
+    for guest in side.guests:
+        guest.resume()
+    before = cpu_seconds(side)
+    stream = traffic.iperf(*side.guests, seconds, streams)
+    after = cpu_seconds(side)
+    for guest in side.guests:
+        guest.pause()
+    qemu, switch = (new - old for new, old in zip(after, before))
+    gib = stream.bytes / GIB
+    return {"gbits": stream.gbits, "cpu": (qemu + switch) / gib, "switch": switch / gib, "retransmits": stream.retransmits}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--binary", default="build/ringway")
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--seconds", type=int, default=6, help="of each run")
+    parser.add_argument("--streams", type=int, default=1)
+    parser.add_argument("--out", default="build/guests.json")
+    arguments = parser.parse_args()
+    if os.getuid() != 0:
+        parser.error("taps want root")
+    if IN_NAMESPACE not in os.environ:
+        os.environ[IN_NAMESPACE] = "1"
+        os.execvp("unshare", ["unshare", "--net", sys.executable, *sys.argv])
+
+    sides, runs = {}, {"ringway": [], "bridge": []}
+    try:
+        for name, make in (("ringway", lambda: Pair(arguments.binary)), ("bridge", Bridge)):
+            sides[name] = make()
+            for guest in sides[name].guests:
+                guest.pause()
+        for turn in range(arguments.repeat):
+            for name in ("ringway", "bridge") if turn % 2 else ("bridge", "ringway"):
+                runs[name].append(measure(sides[name], arguments.streams, arguments.seconds))
+                print(f"{turn + 1}/{arguments.repeat} {name}: " +
+                      ", ".join(f"{key} {value:.2f}" for key, value in runs[name][-1].items()), flush=True)
+    finally:
+        for side in sides.values():
+            side.close()
+    with open(arguments.out, "w", encoding="utf-8") as out:
+        json.dump(runs, out, indent=1)
+    for key in ("gbits", "cpu", "switch", "retransmits"):
+        columns = {name: sorted(run[key] for run in found) for name, found in runs.items()}
+        text = "   ".join(f"{name} {statistics.median(v):.2f} ({v[0]:.2f}-{v[-1]:.2f})" for name, v in columns.items())
+        ratios = sorted(a[key] / b[key] for a, b in zip(runs["ringway"], runs["bridge"]) if b[key])
+        print(f"{key:12} {text}" + (f"   ratio {statistics.median(ratios):.2f} ({ratios[0]:.2f}-{ratios[-1]:.2f})" if ratios else ""))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
