@@ -56,6 +56,7 @@ struct queue_report {
 	const char *state; /* "absent", "stopped", "disabled", "running", "broken" */
 	unsigned size;	   /* 0: not known */
 	uint64_t frames, bytes, kicks, calls;
+	uint64_t segments; /* rx: made of some of the frames, which count as one each */
 	const struct port_queue *served; /* what a worker owns, for pool_owner(); NULL for rx */
 };
 

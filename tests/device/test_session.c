@@ -187,6 +187,8 @@ static void rings_start_at_any_index(void **state)
 		}
 		driver_post(s.from, 0);
 		driver_post(s.to, 0);
+		driver_post(s.from, 0);
+		driver_post(s.to, 0);
 		stream_both(&s);
 		driver_close(s.from);
 		driver_close(s.to);

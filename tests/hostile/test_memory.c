@@ -17,21 +17,23 @@
 #define ATTACK_MS 1500
 #define MARGIN_MS 3000 /* for the watchdog and a slow machine */
 
-static void swallow(struct driver *d)
+static unsigned swallow(struct driver *d)
 {
 	static uint8_t got[FRAME_ROOM];
 	struct driver_frame f;
+	unsigned n = 0;
 
 	while (driver_receive(d, 0, got, sizeof(got), &f) == 1)
-		;
+		n++;
+	return n;
 }
 
 /* Until nothing has come for a while. */
 static void settle(struct driver *a, struct driver *b)
 {
-	for (unsigned i = 0; i < 50; i++) {
-		swallow(a);
-		swallow(b);
+	for (unsigned idle = 0; idle < 50; idle++) {
+		if (swallow(a) + swallow(b))
+			idle = 0;
 		usleep(1000);
 	}
 }
@@ -133,6 +135,7 @@ static void everything_changes_while_it_is_read(void **state)
 	pthread_join(thread, NULL);
 	rig_assert_alive(*state);
 	driver_close(attack.d);
+	rig_wait_state(*state, 2, "waiting");
 	settle(a, b);
 	stream_both(&good);
 	driver_close(a);
@@ -152,7 +155,9 @@ static void available_index_jumps(void **state)
 		struct error err;
 		uint16_t base;
 
+		/* Seen, or one that goes back would never have been forward. */
 		send_one(c, 2, 2, 60, 0);
+		assert_true(script_wait_idle(&c->ring[DRIVER_TX(0)], 1000));
 		script_avail_index(r, (uint16_t)(r->published + jumps[i / 2]));
 		send_one(a, 0, 2, 60, 0);
 		usleep(20000);
@@ -194,6 +199,7 @@ static void used_index_is_overwritten(void **state)
 	}
 	rig_assert_alive(*state);
 	driver_close(c);
+	rig_wait_state(*state, 2, "waiting");
 	settle(a, b);
 	stream_both(&good);
 	driver_close(a);
@@ -263,6 +269,7 @@ static void holes_are_punched(void **state)
 	}
 	rig_assert_alive(*state);
 	driver_close(c);
+	rig_wait_state(*state, 2, "waiting");
 	settle(a, b);
 	stream_both(&good);
 	driver_close(a);

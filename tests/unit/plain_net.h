@@ -204,4 +204,49 @@ static inline void plain_make(struct plain_frame *f, const struct plain_shape *s
 			    plain_pseudo(f->src, f->dst, s->v6, s->protocol, f->len - f->l4));
 }
 
+/* Where the checksum lies in TCP's or UDP's header. */
+static inline uint32_t plain_field(const struct plain_shape *s)
+{
+	return s->protocol == 6 ? 16 : 6;
+}
+
+/*
+ * Cuts segment `i` out of the packet, with the `len` bytes of payload from `at` on, and writes it
+ * to `to`. The transport's checksum is left as the packet's. Returns the segment's length.
+ */
+static inline uint32_t plain_cut(const struct plain_frame *f, const struct plain_shape *s,
+				 uint32_t i, uint32_t at, uint32_t len, uint8_t *to)
+{
+	uint8_t *ip = to + f->l3, *l4 = to + f->l4;
+	uint32_t total = f->payload + len - f->l3;
+	bool last = at + len == s->payload;
+
+	memcpy(to, f->bytes, f->payload);
+	memcpy(to + f->payload, f->bytes + f->payload + at, len);
+	if (s->v6) {
+		plain_put16(ip + 4, total - 40);
+	} else {
+		plain_put16(ip + 2, total);
+		plain_put16(ip + 4, (plain_get16(ip + 4) + i) % 65536);
+		plain_put16(ip + 10, 0);
+		plain_put16(ip + 10, 0xffff - plain_sum(0, ip, 20 + s->ip_options));
+	}
+	if (s->protocol == 17) {
+		plain_put16(l4 + 4, 8 + len);
+		return f->payload + len;
+	}
+	plain_put16(l4 + 4, (plain_get32(l4 + 4) + at) / 65536);
+	plain_put16(l4 + 6, plain_get32(f->bytes + f->l4 + 4) + at);
+	l4[13] = 0x10;
+	if (s->flags & PLAIN_ECE)
+		l4[13] += PLAIN_ECE;
+	if (s->flags & PLAIN_CWR && i == 0)
+		l4[13] += PLAIN_CWR;
+	if (s->flags & PLAIN_PSH && last)
+		l4[13] += PLAIN_PSH;
+	if (s->flags & PLAIN_FIN && last)
+		l4[13] += PLAIN_FIN;
+	return f->payload + len;
+}
+
 #endif

@@ -16,7 +16,7 @@
 #define HEAD_MAX 244u /* as much of a frame as is ever copied aside */
 
 static struct plain_frame frame;
-static uint8_t segment[PLAIN_FRAME_MAX], expected[HEAD_MAX];
+static uint8_t segment[PLAIN_FRAME_MAX], expected[PLAIN_FRAME_MAX];
 static unsigned long segments_seen;
 
 static struct virtio_net_hdr header_for(const struct plain_shape *s, uint32_t gso_size)
@@ -41,48 +41,15 @@ static enum parse begin(struct segments *ret, const struct virtio_net_hdr *hdr)
 	return parse ? parse : segment_begin(ret, frame.bytes, &p, hdr, frame.len);
 }
 
-/* The headers of a segment of `len` payload bytes from `at` on; its checksum field is left. */
-static void expect_headers(const struct plain_shape *s, uint32_t i, uint32_t at, uint32_t len,
-			   bool last)
-{
-	uint8_t *ip = expected + frame.l3, *l4 = expected + frame.l4;
-	uint32_t total = frame.payload + len - frame.l3;
-
-	memcpy(expected, frame.bytes, frame.payload);
-	if (s->v6) {
-		plain_put16(ip + 4, total - 40);
-	} else {
-		plain_put16(ip + 2, total);
-		plain_put16(ip + 4, (plain_get16(ip + 4) + i) % 65536);
-		plain_put16(ip + 10, 0);
-		plain_put16(ip + 10, 0xffff - plain_sum(0, ip, 20 + s->ip_options));
-	}
-	if (s->protocol == 17) {
-		plain_put16(l4 + 4, 8 + len);
-		return;
-	}
-	plain_put16(l4 + 4, (plain_get32(l4 + 4) + at) / 65536);
-	plain_put16(l4 + 6, plain_get32(frame.bytes + frame.l4 + 4) + at);
-	l4[13] = 0x10;
-	if (s->flags & PLAIN_ECE)
-		l4[13] += PLAIN_ECE;
-	if (s->flags & PLAIN_CWR && i == 0)
-		l4[13] += PLAIN_CWR;
-	if (s->flags & PLAIN_PSH && last)
-		l4[13] += PLAIN_PSH;
-	if (s->flags & PLAIN_FIN && last)
-		l4[13] += PLAIN_FIN;
-}
-
 static void check_segment(const struct segments *segs, const struct plain_shape *s, uint32_t i,
 			  uint32_t at)
 {
-	uint32_t len = segment_payload(segs, i), field = frame.l4 + (s->protocol == 6 ? 16 : 6);
+	uint32_t len = segment_payload(segs, i), field = frame.l4 + plain_field(s);
 	uint32_t l4_len = frame.payload - frame.l4 + len, sum;
 	struct checksum c = { 0 };
 
 	assert_int_equal(segment_len(segs, i), frame.payload + len);
-	expect_headers(s, i, at, len, at + len == s->payload);
+	plain_cut(&frame, s, i, at, len, expected);
 	sum = plain_pseudo(frame.src, frame.dst, s->v6, s->protocol, l4_len);
 
 	/* In pieces of odd lengths, as buffers may have them. */
@@ -112,7 +79,7 @@ static void check_packet(const struct plain_shape *s, uint32_t gso_size)
 	plain_make(&frame, s);
 	/* A wrong seed of the sender's does not matter where it is not needed. */
 	if (!s->v6 || !strchr(s->extensions, 'R'))
-		frame.bytes[frame.l4 + (s->protocol == 6 ? 16 : 6)] ^= 0x55;
+		frame.bytes[frame.l4 + plain_field(s)] ^= 0x55;
 	hdr = header_for(s, gso_size);
 	assert_int_equal(begin(&segs, &hdr), PARSE_DONE);
 	assert_int_equal(segs.n, s->payload ? (s->payload + gso_size - 1) / gso_size : 1);
