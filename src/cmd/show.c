@@ -167,7 +167,8 @@ static void show_queues(const json_t *rows)
 {
 	struct table t;
 
-	table_begin(&t, "PORT|>QUEUE|DIR|STATE|>SIZE|>FRAMES|>BYTES|>SEGMENTS|>KICKS|>CALLS|>WORKER");
+	table_begin(&t,
+		    "PORT|>QUEUE|DIR|STATE|>SIZE|>FRAMES|>BYTES|>SEGMENTS|>KICKS|>CALLS|>WORKER");
 	for (size_t i = 0; i < json_array_size(rows); i++) {
 		const json_t *row = json_array_get(rows, i);
 

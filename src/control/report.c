@@ -87,11 +87,11 @@ static json_t *queue_row(struct daemon *d, const struct port *port, const struct
 {
 	int worker = q->served ? pool_owner(d->pool, q->served) : -1;
 
-	return json_pack("{s:s, s:i, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:o}", "port", port->name,
-			 "queue", (int)q->queue, "direction", q->tx ? "tx" : "rx", "state",
-			 q->state, "size", (int)q->size, "frames", (json_int_t)q->frames, "bytes",
-			 (json_int_t)q->bytes, "segments", (json_int_t)q->segments, "kicks", (json_int_t)q->kicks, "calls",
-			 (json_int_t)q->calls, "worker",
+	return json_pack("{s:s, s:i, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:o}", "port",
+			 port->name, "queue", (int)q->queue, "direction", q->tx ? "tx" : "rx",
+			 "state", q->state, "size", (int)q->size, "frames", (json_int_t)q->frames,
+			 "bytes", (json_int_t)q->bytes, "segments", (json_int_t)q->segments,
+			 "kicks", (json_int_t)q->kicks, "calls", (json_int_t)q->calls, "worker",
 			 worker < 0 ? json_null() : json_integer(worker));
 }
 

@@ -61,8 +61,11 @@ static int check_file(int fd, uint64_t end, size_t *ret_page, struct error *err)
 static int check_desc(const struct guest_region_desc *d, struct error *err)
 {
 	if (!d->size || add_overflows(d->gpa, d->size) || add_overflows(d->uva, d->size) ||
-	    add_overflows(d->offset, d->size) || d->size > SIZE_MAX / 2)
+	    add_overflows(d->offset, d->size))
 		return error_set(err, EINVAL, "memory region is empty or wraps around");
+	if (d->size > GUEST_MEMORY_MAX)
+		return error_set(err, EINVAL, "memory region of more than %llu TiB",
+				 GUEST_MEMORY_MAX >> 40);
 	return 0;
 }
 
@@ -191,10 +194,16 @@ int guest_memory_create(struct guest_mapping *const *mappings, unsigned n,
 			struct guest_memory **ret, struct error *err)
 {
 	struct guest_memory *mem;
+	uint64_t total = 0;
 	int r = 0;
 
 	if (n > GUEST_REGIONS_MAX)
 		return error_set(err, ENOSPC, "more than %d memory regions", GUEST_REGIONS_MAX);
+	for (unsigned i = 0; i < n; i++)
+		total += mappings[i]->desc.size;
+	if (total > GUEST_MEMORY_MAX)
+		return error_set(err, ENOSPC, "more than %llu TiB of guest memory",
+				 GUEST_MEMORY_MAX >> 40);
 	mem = calloc(1, sizeof(*mem));
 	if (!mem)
 		return error_set(err, ENOMEM, "no memory");

@@ -19,6 +19,9 @@
 
 #define GUEST_REGIONS_MAX 32 /* offered by CONFIGURE_MEM_SLOTS */
 
+/* A sparse file costs its owner nothing, but us our address space: bytes of one guest. */
+#define GUEST_MEMORY_MAX (4ull << 40)
+
 /* As in vhost-user's memory region description. */
 struct guest_region_desc {
 	uint64_t gpa;	 /* guest-physical address */

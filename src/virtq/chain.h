@@ -4,7 +4,7 @@
  *
  * Each descriptor is copied once to a local before anything in it is looked at, and everything in
  * it is checked: direction, `next`, number of links, the indirect table, and that every byte lies
- * in a region. The number of links is bounded by the table's size, so a loop ends.
+ * in a region. The number of links is bounded, so a loop ends, and soon.
  *
  * Private to this directory.
  */
@@ -17,6 +17,12 @@
 #include "virtq/virtq.h"
 
 #define DESC_SIZE sizeof(struct vring_desc)
+
+/*
+ * One more than the pieces that are ever of use. Descriptors of no length make no piece, and an
+ * indirect table may claim to have 2^28 of them: the table's size alone is no bound.
+ */
+#define CHAIN_LINKS_MAX (BATCH_SPANS + 1)
 
 /* The table that a chain is in now, and how many more of its descriptors the chain may use. */
 struct chain_table {
@@ -43,7 +49,8 @@ static inline enum drop chain_enter_indirect(const struct virtq *vq, struct chai
 	if (!at || run != d->len)
 		return DROP_MEMORY;
 	table->at = at;
-	table->size = table->links = d->len / DESC_SIZE;
+	table->size = d->len / DESC_SIZE;
+	table->links = MIN(table->size, CHAIN_LINKS_MAX);
 	table->indirect = true;
 	guest_load_desc(at, d);
 	return DROP_NONE;
@@ -77,11 +84,12 @@ static inline enum drop chain_walk(const struct virtq *vq, struct vring_desc d, 
 				   struct span *spans, unsigned max, unsigned *ret_spans,
 				   uint64_t *ret_len)
 {
-	struct chain_table table = { .at = vq->addr.desc, .size = vq->size, .links = vq->size };
+	struct chain_table table = { .at = vq->addr.desc, .size = vq->size };
 	uint64_t total = 0;
 	unsigned n = 0;
 	enum drop drop;
 
+	table.links = MIN(table.size, CHAIN_LINKS_MAX);
 	for (;;) {
 		if (d.flags & VRING_DESC_F_INDIRECT) {
 			drop = chain_enter_indirect(vq, &table, &d);
@@ -91,6 +99,9 @@ static inline enum drop chain_walk(const struct virtq *vq, struct vring_desc d, 
 		}
 		if (unlikely((d.flags ^ write) & VRING_DESC_F_WRITE))
 			return DROP_CHAIN_DIRECTION;
+		/* A frame may look at many rx chains: each link shall use up some of its spans. */
+		if (unlikely(write && !d.len))
+			return DROP_MEMORY;
 		drop = chain_add_spans(vq->mem, d.addr, d.len, spans, max, &n);
 		if (unlikely(drop))
 			return drop;

@@ -166,6 +166,47 @@ uint64_t rig_dropped(struct rig *rig, unsigned port, const char *drop)
 	return n;
 }
 
+static uint64_t ring_counter(struct rig *rig, unsigned port, unsigned ring, const char *key)
+{
+	char name[16];
+	json_t *answer = ask(rig, "show.queue"), *row;
+	uint64_t n = UINT64_MAX;
+	size_t i;
+
+	snprintf(name, sizeof(name), "p%u", port);
+	json_array_foreach (json_object_get(answer, "queues"), i, row) {
+		if (!strcmp(json_string_value(json_object_get(row, "port")), name) &&
+		    json_integer_value(json_object_get(row, "queue")) == ring)
+			n = (uint64_t)json_integer_value(json_object_get(row, key));
+	}
+	json_decref(answer);
+	assert_true(n != UINT64_MAX);
+	return n;
+}
+
+static uint64_t all_dropped(struct rig *rig, unsigned port, const char *side)
+{
+	json_t *answer = ask(rig, "show.port"), *n;
+	json_t *row = json_object_get(port_row(answer, port), side);
+	const char *reason;
+	uint64_t sum = 0;
+
+	json_object_foreach (json_object_get(row, "dropped"), reason, n)
+		sum += (uint64_t)json_integer_value(n);
+	json_decref(answer);
+	return sum;
+}
+
+struct rig_counters rig_counters(struct rig *rig, unsigned from, unsigned to)
+{
+	return (struct rig_counters){
+		.sent = ring_counter(rig, from, 1, "frames"),
+		.delivered = ring_counter(rig, to, 0, "frames"),
+		.segments = ring_counter(rig, to, 0, "segments"),
+		.dropped = all_dropped(rig, from, "ingress") + all_dropped(rig, to, "egress"),
+	};
+}
+
 void rig_assert_dropped(struct rig *rig, unsigned port, const char *drop, uint64_t expected)
 {
 	uint64_t n = rig_dropped(rig, port, drop);

@@ -49,6 +49,15 @@ void rig_assert_alive(struct rig *rig);
 void rig_assert_dropped(struct rig *rig, unsigned port, const char *drop, uint64_t expected);
 uint64_t rig_dropped(struct rig *rig, unsigned port, const char *drop);
 
+/* What was counted for frames on their way from one port to another. */
+struct rig_counters {
+	uint64_t sent, delivered; /* frames of the first pair's rings */
+	uint64_t segments;	  /* that some of those delivered were cut into */
+	uint64_t dropped;	  /* by the sender at ingress, by the receiver at egress */
+};
+
+struct rig_counters rig_counters(struct rig *rig, unsigned from, unsigned to);
+
 /* Waits until the port's state is `state`; fails the test if it does not become so. */
 void rig_wait_state(struct rig *rig, unsigned port, const char *state);
 

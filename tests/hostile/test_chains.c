@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 #define NEXT	 VRING_DESC_F_NEXT
 #define WRITE	 VRING_DESC_F_WRITE
 #define INDIRECT VRING_DESC_F_INDIRECT
@@ -501,6 +503,39 @@ static void long_chains_are_bounded(void **state)
 	driver_close(b);
 }
 
+/* An indirect table may claim 2^28 descriptors of no length: it must not be walked to its end. */
+static void a_huge_table_is_not_walked_to_its_end(void **state)
+{
+	struct driver_config c = { .extra = 64u << 20 };
+	struct driver *a = rig_open(*state, 0, &c), *b = rig_open(*state, 1, NULL);
+	struct driver_ring *tx = &a->ring[DRIVER_TX(0)];
+	uint32_t len = 48u << 20;
+	struct vring_desc *table = driver_memory_alloc(&a->mem, len, 4096);
+	struct stream good = { .from = a, .to = b };
+	struct driver_done done;
+	uint64_t start;
+
+	assert_non_null(table);
+	table[0] = (struct vring_desc){ .flags = VRING_DESC_F_NEXT, .next = 0 };
+	driver_reclaim(a, 0);
+	start = clock_ns();
+	for (unsigned i = 0; i < 128; i++) {
+		struct script_desc d = { driver_memory_gpa(&a->mem, table), len, INDIRECT, 0 };
+
+		assert_true(script_chain(tx, &d, 1, 0, NULL, NULL) >= 0);
+	}
+	ring_flush(tx);
+	rig_assert_dropped(*state, 0, "chain_loop", 128);
+	/* 3 million links each would take it a second. */
+	assert_true(clock_ns() - start < 500000000);
+	assert_true(script_wait_idle(tx, 1000));
+	for (unsigned i = 0; i < 128; i++)
+		assert_int_equal(ring_take(tx, &done, 1), 1);
+	stream_both(&good);
+	driver_close(a);
+	driver_close(b);
+}
+
 /* More than 4 GiB in all, and in 32 bits just a small frame. */
 static void lengths_do_not_wrap(void **state)
 {
@@ -658,6 +693,7 @@ int main(void)
 		CASE(a_table_may_end_a_chain),
 		CASE(heads_outside_the_ring_are_passed_over),
 		CASE(long_chains_are_bounded),
+		CASE(a_huge_table_is_not_walked_to_its_end),
 		CASE(lengths_do_not_wrap),
 		CASE(lying_headers_are_dropped),
 		CASE(bad_rx_chains_cost_one_frame_each),

@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Unlike drivers meet: whatever one may send, the other gets in a form that it agreed to, complete
+ * and with right checksums, or it is dropped by name and nothing else is harmed.
+ */
+#include "unlike.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define ROWS 32u /* of an array in which each three features occur in all combinations */
+
+/*
+ * Row `row` for factor `factor` (below 16): the Reed-Muller code RM(1,4), whose words form an
+ * orthogonal array of strength 3.
+ */
+static unsigned in_row(unsigned row, unsigned factor)
+{
+	return (row >> 4 ^ (unsigned)__builtin_popcount(row & factor & 15)) & 1;
+}
+
+static unsigned set_of(unsigned row, unsigned first)
+{
+	unsigned set = 0;
+
+	for (unsigned i = 0; i < 8; i++)
+		set |= in_row(row, first + i) << i;
+	return set;
+}
+
+static void run(struct rig *rig, const struct unlike *from, const struct unlike *to, bool few,
+		struct unlike_tally *tally)
+{
+	char wrong[UNLIKE_TEXT], sender[64], receiver[64];
+
+	if (unlike_run(rig, from, to, few, tally, wrong))
+		return;
+	unlike_text(from->set, sender, sizeof(sender));
+	unlike_text(to->set, receiver, sizeof(receiver));
+	fail_msg("from %s to %s: %s", sender, receiver, wrong);
+}
+
+/* At ports 0 and 1, and both known to the switch. */
+static void meet(struct rig *rig, struct unlike d[2], unsigned a, unsigned b,
+		 const struct driver_config *like_b)
+{
+	unlike_open(rig, 0, a, NULL, &d[0]);
+	unlike_open(rig, 1, b, like_b, &d[1]);
+	assert_passes(d[0].d, d[1].d);
+}
+
+static void part(struct unlike d[2])
+{
+	assert_passes(d[0].d, d[1].d);
+	driver_close(d[0].d);
+	driver_close(d[1].d);
+}
+
+static void each_gets_what_it_agreed_to(void **state)
+{
+	struct unlike_tally tally = { .sent = 0 };
+	struct unlike d[2];
+
+	for (unsigned row = 0; row < ROWS; row++) {
+		meet(*state, d, set_of(row, 0), set_of(row, 8), NULL);
+		run(*state, &d[0], &d[1], false, &tally);
+		run(*state, &d[1], &d[0], false, &tally);
+		part(d);
+	}
+	/* Each of all that can happen has happened often. */
+	for (unsigned how = 0; how < UNLIKE_HOWS; how++)
+		assert_true(tally.packets[how] > 200);
+	assert_true(tally.too_big > 200);
+}
+
+static void who_agreed_to_nothing_is_served_by_who_does_all(void **state)
+{
+	struct unlike_tally tally = { .sent = 0 };
+	struct unlike d[2];
+
+	for (unsigned i = 0; i < 8; i++) {
+		meet(*state, d, UNLIKE_ALL, UNLIKE_ALL & ~(1u << i), NULL);
+		run(*state, &d[0], &d[1], false, &tally);
+		part(d);
+	}
+	meet(*state, d, UNLIKE_ALL, 0, NULL);
+	run(*state, &d[0], &d[1], false, &tally);
+	part(d);
+}
+
+/* iPXE has 8 buffers, none of which is merged; a header of 10 bytes if it is older. */
+static void rings_may_be_tiny(void **state)
+{
+	static const unsigned sets[] = { 0,
+					 UNLIKE_GUEST_CSUM,
+					 UNLIKE_MERGE,
+					 UNLIKE_MERGE | UNLIKE_GUEST_CSUM | UNLIKE_TSO4,
+					 UNLIKE_LEGACY,
+					 UNLIKE_LEGACY | UNLIKE_GUEST_CSUM,
+					 UNLIKE_LEGACY | UNLIKE_MERGE };
+	struct unlike_tally tally = { .sent = 0 };
+	struct unlike d[2];
+
+	for (unsigned size = 4; size <= 16; size *= 2) {
+		struct driver_config like = { .ring_size = size, .rx_buffer = 1526 };
+
+		for (unsigned i = 0; i < ARRAY_SIZE(sets); i++) {
+			meet(*state, d, UNLIKE_ALL, sets[i], &like);
+			run(*state, &d[0], &d[1], true, &tally);
+			run(*state, &d[1], &d[0], true, &tally);
+			part(d);
+		}
+	}
+}
+
+/* Agreed to large ones, but without the room for them. */
+static void small_buffers_get_segments(void **state)
+{
+	const unsigned all = UNLIKE_ALL & ~UNLIKE_MERGE;
+	struct driver_config like = { .rx_buffer = 1526 };
+	struct unlike_tally tally = { .sent = 0 };
+	struct unlike d[2];
+
+	for (unsigned round = 0; round < 2; round++) {
+		meet(*state, d, UNLIKE_ALL, round ? all | UNLIKE_LEGACY : all, &like);
+		run(*state, &d[0], &d[1], false, &tally);
+		run(*state, &d[1], &d[0], false, &tally);
+		part(d);
+	}
+	assert_true(tally.packets[UNLIKE_CUT] > 100);
+	assert_int_equal(tally.packets[UNLIKE_CUT_FINISHED] + tally.packets[UNLIKE_FINISHED], 0);
+}
+
+/* Buffers in which headers, and words of the sum, lie across the pieces. */
+static void buffers_may_be_in_any_pieces(void **state)
+{
+	struct driver_config like = { .rx_buffer = 1531,
+				      .rx_shape = { .n = 6, .len = { 1, 11, 33, 1, 7 } },
+				      .ring_size = 1024 };
+	struct driver_config dust = { .rx_buffer = 67, .ring_size = 2048 };
+	struct unlike_tally tally = { .sent = 0 };
+	struct unlike d[2];
+
+	for (unsigned round = 0; round < 4; round++) {
+		unsigned set = round & 1 ? UNLIKE_GUEST_CSUM : 0;
+
+		meet(*state, d, UNLIKE_ALL, round & 2 ? set | UNLIKE_MERGE : set,
+		     round & 2 ? &dust : &like);
+		run(*state, &d[0], &d[1], true, &tally);
+		part(d);
+	}
+}
+
+static void make(struct unlike_packet *p, const struct unlike *from, uint32_t payload,
+		 uint32_t gso_size, uint32_t seed)
+{
+	p->shape = (struct plain_shape){ .protocol = 6, .payload = payload, .seed = seed };
+	p->gso_size = gso_size;
+	assert_true(unlike_make(p, from, 1));
+}
+
+static void receive(const struct unlike *to, const struct unlike_packet *p)
+{
+	char wrong[UNLIKE_TEXT];
+
+	if (!unlike_receive(to, p, wrong))
+		fail_msg("%s", wrong);
+}
+
+/* Ten segments, of which six find room: none of them is seen, then or later. */
+static void all_segments_or_none(void **state)
+{
+	static struct unlike_packet p;
+	struct driver_config like = { .ring_size = 16, .rx_buffer = 1526 };
+	struct driver_ring *rx;
+	struct unlike d[2];
+	uint16_t seen;
+
+	meet(*state, d, UNLIKE_ALL, 0, &like);
+	rx = &d[1].d->ring[DRIVER_RX(0)];
+	for (unsigned round = 0; round < 5; round++) {
+		driver_post(d[1].d, 0);
+		seen = rx->used_next;
+		for (unsigned i = 0; i < 2; i++) {
+			make(&p, &d[0], 10000, 1000, 2 * round + i);
+			assert_int_equal(unlike_send(&d[0], &p), 0);
+		}
+		driver_flush(d[0].d, DRIVER_TX(0));
+		rig_assert_dropped(*state, 1, "full", round + 1);
+		assert_int_equal((uint16_t)(load_acquire(&rx->used->idx) - seen), 10);
+		make(&p, &d[0], 10000, 1000, 2 * round);
+		receive(&d[1], &p);
+		assert_int_equal(ring_pending(rx), 0);
+	}
+	part(d);
+}
+
+/* A stream of large frames, for each of which the receiver makes room too late, but in time. */
+static void what_waits_for_room_comes_once_and_whole(void **state)
+{
+	static struct unlike_packet p;
+	struct driver_config like = { .ring_size = 16, .rx_buffer = 1526 };
+	unsigned sent = 0, received = 0, idle = 0;
+	struct unlike_tally tally = { .sent = 0 };
+	uint32_t at = 0, size;
+	uint8_t got[2048];
+	struct driver_frame f;
+	struct unlike d[2];
+
+	meet(*state, d, UNLIKE_ALL, UNLIKE_GUEST_CSUM, &like);
+	while (sent < 500 || idle < 100) {
+		for (; sent < 500; sent++) {
+			make(&p, &d[0], 7 * 1000 + sent % 7 * 1000, 1000, sent);
+			if (unlike_send(&d[0], &p))
+				break;
+		}
+		driver_flush(d[0].d, DRIVER_TX(0));
+		if (!driver_receive(d[1].d, 0, got, sizeof(got), &f)) {
+			usleep(200);
+			idle++;
+			continue;
+		}
+		idle = 0;
+		/* Sequence number: its seed tells the packet, the rest where in it we are. */
+		if (!at) {
+			struct plain_shape shape = { .protocol = 6 };
+
+			do {
+				shape.seed = received++;
+				plain_make(&p.frame, &shape);
+			} while (memcmp(p.frame.bytes + 38, got + 38, 4));
+			size = 7000 + shape.seed % 7 * 1000;
+		}
+		make(&p, &d[0], size, 1000, received - 1);
+		assert_int_equal(plain_get32(got + 38) - plain_get32(p.frame.bytes + 38), at);
+		assert_memory_equal(got + 54, p.frame.bytes + 54 + at, 1000);
+		at = at + 1000 == size ? 0 : at + 1000;
+		tally.sent += !at;
+	}
+	assert_int_equal(at, 0);
+	assert_true(tally.sent > 1);
+	rig_assert_dropped(*state, 1, "full", sent - tally.sent);
+	part(d);
+}
+
+/* One frame to everybody, to each as it may have it. */
+static void a_flooded_frame_takes_several_forms(void **state)
+{
+	static struct unlike_packet p;
+	struct unlike from, to[2];
+	char wrong[UNLIKE_TEXT];
+
+	unlike_open(*state, 0, UNLIKE_ALL, NULL, &from);
+	for (unsigned order = 0; order < 2; order++) {
+		unlike_open(*state, 1, order ? UNLIKE_ALL : 0, NULL, &to[0]);
+		unlike_open(*state, 2, order ? 0 : UNLIKE_ALL, NULL, &to[1]);
+		for (unsigned i = 0; i < 20; i++) {
+			make(&p, &from, i % 2 ? 5000 : 900, i % 2 ? 1448 : 0, i);
+			memset(p.frame.bytes, 0xff, 6);
+			assert_int_equal(unlike_send(&from, &p), 0);
+			driver_flush(from.d, DRIVER_TX(0));
+			for (unsigned k = 0; k < 2; k++) {
+				if (!unlike_receive(&to[k], &p, wrong))
+					fail_msg("%s", wrong);
+			}
+		}
+		driver_close(to[0].d);
+		driver_close(to[1].d);
+	}
+	driver_close(from.d);
+}
+
+/* RFC 768: a checksum that comes out as 0 is sent as 0xffff. */
+static void udp_checksums_are_never_zero(void **state)
+{
+	static struct unlike_packet p;
+	struct unlike d[2];
+
+	meet(*state, d, UNLIKE_ALL, 0, NULL);
+	for (unsigned cut = 0; cut < 2; cut++) {
+		uint8_t *word;
+
+		p.shape = (struct plain_shape){ .protocol = 17, .payload = 600, .seed = 3 };
+		p.gso_size = cut ? 600 : 0;
+		assert_true(unlike_make(&p, &d[0], 1));
+		word = p.frame.bytes + p.frame.payload;
+		/* The field holds the seed: what is missing to 0xffff goes into the payload. */
+		plain_put16(word, 0);
+		plain_put16(word, 0xffff - plain_sum(0, p.frame.bytes + p.frame.l4,
+						     p.frame.len - p.frame.l4));
+		assert_int_equal(unlike_send(&d[0], &p), 0);
+		driver_flush(d[0].d, DRIVER_TX(0));
+		receive(&d[1], &p);
+	}
+	part(d);
+}
+
+/* Sends the packet with a header of the sender's own making; nobody gets it. */
+static void lie(const struct unlike *from, const struct unlike_packet *p,
+		const struct virtio_net_hdr *hdr)
+{
+	assert_int_equal(driver_send(from->d, 0, hdr, p->frame.bytes, p->frame.len, NULL), 0);
+	driver_flush(from->d, DRIVER_TX(0));
+	assert_true(script_wait_idle(&from->d->ring[DRIVER_TX(0)], 1000));
+}
+
+/* CVE-2024-11614 and its kind: the checksum lies outside the frame. */
+static void checksums_outside_the_frame_are_refused(void **state)
+{
+	static const uint16_t places[][2] = { { 959, 0 },	  { 960, 0 },	  { 943, 16 },
+					      { 944, 16 },	  { 0xffff, 0 },  { 0, 0xffff },
+					      { 0xffff, 0xffff }, { 0xfff0, 16 }, { 34, 0xffde } };
+	static struct unlike_packet p;
+	struct unlike d[2];
+
+	for (unsigned round = 0; round < 2; round++) {
+		unsigned n = round * ARRAY_SIZE(places);
+
+		meet(*state, d, UNLIKE_ALL, round ? UNLIKE_ALL : 0, NULL);
+		make(&p, &d[0], 960 - 54, 0, 1);
+		for (unsigned i = 0; i < ARRAY_SIZE(places); i++) {
+			struct virtio_net_hdr hdr = { .flags = 1,
+						      .csum_start = places[i][0],
+						      .csum_offset = places[i][1] };
+
+			lie(&d[0], &p, &hdr);
+			rig_assert_dropped(*state, 0, "header_bad", n + i + 1);
+		}
+		part(d);
+	}
+}
+
+static void who_did_not_agree_may_not_ask(void **state)
+{
+	static const unsigned without[] = { UNLIKE_CSUM, UNLIKE_TSO4 };
+	static struct unlike_packet p;
+	struct unlike all = { .set = UNLIKE_ALL }, d[2];
+
+	for (unsigned i = 0; i < ARRAY_SIZE(without); i++) {
+		meet(*state, d, UNLIKE_ALL & ~without[i], UNLIKE_ALL, NULL);
+		make(&p, &all, 3000, 1000, i);
+		lie(&d[0], &p, &p.hdr);
+		rig_assert_dropped(*state, 0, "header_bad", i + 1);
+		part(d);
+	}
+}
+
+struct lie {
+	const char *drop;
+	unsigned port; /* which counts it */
+	uint8_t protocol;
+	bool v6;
+	uint8_t gso_type;
+	uint16_t gso_size;
+	int csum_start; /* moved by so much */
+	uint16_t payload;
+};
+
+/* Whoever is to get it in segments does not; who takes it as it is answers for itself. */
+static void headers_that_lie_cost_the_frame(void **state)
+{
+	static const struct lie lies[] = {
+		{ "header_bad", 0, 6, false, VIRTIO_NET_HDR_GSO_TCPV4, 0, 0, 3000 },
+		{ "header_bad", 0, 6, false, VIRTIO_NET_HDR_GSO_UDP, 1000, 0, 3000 },
+		{ "header_bad", 0, 6, false, 7, 1000, 0, 3000 },
+		{ "header_bad", 0, 6, false, VIRTIO_NET_HDR_GSO_ECN, 1000, 0, 3000 },
+		{ "header_lies", 1, 6, false, VIRTIO_NET_HDR_GSO_TCPV4, 1, 0, 3000 },
+		{ "header_lies", 1, 6, false, VIRTIO_NET_HDR_GSO_TCPV6, 1000, 0, 3000 },
+		{ "header_lies", 1, 6, true, VIRTIO_NET_HDR_GSO_TCPV4, 1000, 0, 3000 },
+		{ "header_lies", 1, 6, false, VIRTIO_NET_HDR_GSO_UDP_L4, 1000, 0, 3000 },
+		{ "header_lies", 1, 17, false, VIRTIO_NET_HDR_GSO_TCPV4, 1000, 0, 3000 },
+		{ "header_lies", 1, 6, false, VIRTIO_NET_HDR_GSO_TCPV4, 1000, -1, 3000 },
+		{ "header_lies", 1, 6, false, VIRTIO_NET_HDR_GSO_TCPV4, 1000, 20, 3000 },
+		{ "header_lies", 1, 1, false, VIRTIO_NET_HDR_GSO_TCPV4, 1000, 0, 3000 },
+	};
+	static struct unlike_packet p;
+	uint64_t bad = 0, lied = 0;
+	struct unlike d[2], other;
+
+	unlike_open(*state, 2, UNLIKE_ALL, NULL, &other);
+	meet(*state, d, UNLIKE_ALL, UNLIKE_GUEST_CSUM, NULL);
+	for (unsigned i = 0; i < ARRAY_SIZE(lies); i++) {
+		const struct lie *l = &lies[i];
+		uint64_t *n = l->port ? &lied : &bad;
+		struct virtio_net_hdr hdr;
+
+		p.shape = (struct plain_shape){ .protocol = l->protocol,
+						.v6 = l->v6,
+						.payload = l->payload };
+		p.gso_size = 1000;
+		assert_true(unlike_make(&p, &d[0], 1));
+		hdr = p.hdr;
+		hdr.gso_type = l->gso_type;
+		hdr.gso_size = l->gso_size;
+		hdr.csum_start = (uint16_t)(hdr.csum_start + l->csum_start);
+		lie(&d[0], &p, &hdr);
+		rig_assert_dropped(*state, l->port, l->drop, ++*n);
+		assert_passes(d[0].d, d[1].d);
+	}
+	driver_close(other.d);
+	part(d);
+}
+
+/* A segment of a byte each is silly, but what was asked for. */
+static void segments_may_be_of_one_byte(void **state)
+{
+	static struct unlike_packet p;
+	struct unlike d[2];
+
+	meet(*state, d, UNLIKE_ALL, 0, NULL);
+	make(&p, &d[0], 100, 1, 1);
+	assert_int_equal(unlike_send(&d[0], &p), 0);
+	driver_flush(d[0].d, DRIVER_TX(0));
+	receive(&d[1], &p);
+	part(d);
+}
+
+/* Only who needs them changed loses frames whose headers are longer than what is looked at. */
+static void headers_may_be_too_long(void **state)
+{
+	static struct unlike_packet p;
+	char wrong[UNLIKE_TEXT];
+	struct unlike from, to[2];
+
+	unlike_open(*state, 0, UNLIKE_ALL, NULL, &from);
+	unlike_open(*state, 1, 0, NULL, &to[0]);
+	unlike_open(*state, 2, UNLIKE_ALL, NULL, &to[1]);
+	for (unsigned i = 0; i < 4; i++) {
+		p.shape = (struct plain_shape){ .protocol = 6,
+						.v6 = i & 1,
+						.extensions = i & 1 ? "HHH" : "",
+						.ip_options = i & 1 ? 0 : 40,
+						.tags = 2,
+						.tcp_options = 40,
+						.payload = 1200,
+						.seed = i };
+		if (!(i & 2) && !(i & 1))
+			p.shape.tcp_options = 0; /* it is the checksum field alone that matters */
+		p.gso_size = i & 2 ? 1000 : 0;
+		assert_true(unlike_make(&p, &from, 1));
+		memset(p.frame.bytes, 0xff, 6);
+		assert_int_equal(unlike_send(&from, &p), 0);
+		driver_flush(from.d, DRIVER_TX(0));
+		if (!unlike_receive(&to[1], &p, wrong))
+			fail_msg("%s", wrong);
+		if (i)
+			rig_assert_dropped(*state, 1, "header_too_long", i);
+		else
+			receive(&to[0], &p);
+	}
+	assert_passes(from.d, to[0].d);
+	driver_close(from.d);
+	driver_close(to[0].d);
+	driver_close(to[1].d);
+}
+
+int main(void)
+{
+#define CASE(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
+	const struct CMUnitTest tests[] = {
+		CASE(each_gets_what_it_agreed_to),
+		CASE(who_agreed_to_nothing_is_served_by_who_does_all),
+		CASE(rings_may_be_tiny),
+		CASE(small_buffers_get_segments),
+		CASE(buffers_may_be_in_any_pieces),
+		CASE(all_segments_or_none),
+		CASE(what_waits_for_room_comes_once_and_whole),
+		CASE(a_flooded_frame_takes_several_forms),
+		CASE(udp_checksums_are_never_zero),
+		CASE(checksums_outside_the_frame_are_refused),
+		CASE(who_did_not_agree_may_not_ask),
+		CASE(headers_that_lie_cost_the_frame),
+		CASE(segments_may_be_of_one_byte),
+		CASE(headers_may_be_too_long),
+	};
+
+	return cmocka_run_group_tests_name("offload", tests, NULL, NULL);
+}

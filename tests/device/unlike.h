@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Drivers that agreed to different things: packets as Linux would send them, and what must come of
+ * each of them at the other end.
+ *
+ * What a receiver is to get is worked out here from the specification, byte by byte, with
+ * unit/plain_net.h; nothing is shared with what is tested. Checksums are not expected but verified.
+ */
+#ifndef RINGWAY_TESTS_DEVICE_UNLIKE_H
+#define RINGWAY_TESTS_DEVICE_UNLIKE_H
+
+#include "harness.h"
+#include "unit/plain_net.h"
+
+/* What a driver agrees to, in the role of a sender and of a receiver: all sets of these. */
+enum {
+	UNLIKE_CSUM = 1 << 0,
+	UNLIKE_GUEST_CSUM = 1 << 1,
+	UNLIKE_TSO4 = 1 << 2, /* each of these: HOST_ and GUEST_ */
+	UNLIKE_TSO6 = 1 << 3,
+	UNLIKE_ECN = 1 << 4,
+	UNLIKE_USO = 1 << 5,
+	UNLIKE_MERGE = 1 << 6,
+	UNLIKE_MATRIX = 1 << 7, /* that many sets are tried with each other */
+	UNLIKE_INDIRECT = 1 << 7,
+	UNLIKE_SETS = 1 << 8,
+	UNLIKE_LEGACY = 1 << 8, /* no VERSION_1: with a header of 10 bytes unless MERGE is there */
+
+	UNLIKE_ALL = UNLIKE_SETS - 1,
+};
+
+#define UNLIKE_PACKET_MAX (PLAIN_FRAME_MAX + 12)
+#define UNLIKE_TEXT	  256
+
+struct unlike {
+	unsigned port, set;
+	struct driver *d;
+};
+
+struct unlike_packet {
+	struct plain_shape shape;
+	uint32_t gso_size; /* 0: not to be cut */
+	struct virtio_net_hdr hdr;
+	struct plain_frame frame;
+};
+
+enum unlike_how {
+	UNLIKE_PASSED,
+	UNLIKE_FINISHED,
+	UNLIKE_CUT,
+	UNLIKE_CUT_FINISHED,
+	UNLIKE_HOWS,
+};
+
+struct unlike_fate {
+	enum unlike_how how;
+	uint32_t pieces; /* frames that arrive */
+	uint32_t chains; /* rx buffers that each of them takes, at most */
+	bool too_big;	 /* what is missing was dropped as that */
+};
+
+struct unlike_tally {
+	uint64_t packets[UNLIKE_HOWS], frames[UNLIKE_HOWS];
+	uint64_t sent, too_big;
+};
+
+/* "csum,tso4,..." */
+void unlike_text(unsigned set, char *text, size_t size);
+
+/* A driver with `set` at a port; ring and buffers as `like` says, or as Linux has them (NULL). */
+void unlike_open(struct rig *rig, unsigned port, unsigned set, const struct driver_config *like,
+		 struct unlike *ret);
+
+/* Makes the packet from p->shape and p->gso_size. False if such a sender would not send it. */
+bool unlike_make(struct unlike_packet *p, const struct unlike *from, unsigned to_port);
+
+/* Not yet published; 0 or -ENOSPC. */
+int unlike_send(const struct unlike *from, const struct unlike_packet *p);
+
+struct unlike_fate unlike_fate(const struct unlike_packet *p, const struct unlike *to);
+
+/* Takes what must come of the packet, and verifies it. False: what is wrong is in `wrong`. */
+bool unlike_receive(const struct unlike *to, const struct unlike_packet *p,
+		    char wrong[UNLIKE_TEXT]);
+
+/*
+ * Packets of every form at the sizes where something changes (`few`: at some of them), in bursts;
+ * counters are compared at the end, and added to `tally`.
+ */
+bool unlike_run(struct rig *rig, const struct unlike *from, const struct unlike *to, bool few,
+		struct unlike_tally *tally, char wrong[UNLIKE_TEXT]);
+
+#endif
