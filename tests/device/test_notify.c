@@ -211,6 +211,7 @@ static void kicks_are_rare_under_load(void **state)
 		struct driver_ring *tx = &a->ring[DRIVER_TX(0)];
 
 		for (unsigned round = 0; round < 100; round++) {
+			driver_post(b, 0);
 			for (unsigned k = 0; k < 200; k++)
 				send_one(a, 0, 1, 60, k);
 			for (unsigned k = 0; k < 200; k++)

@@ -6,7 +6,6 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "net/plan.h"
 
 #define PATIENCE_MS 10000
 #define RING	    128u
