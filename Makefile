@@ -6,7 +6,7 @@ DESTDIR :=
 BINARY := $(BUILD)/ringway
 
 .DEFAULT_GOAL := all
-.PHONY: all demo check check-guests bench bench-guests bench-instructions lint format install clean help
+.PHONY: all demo check check-guests check-matrix bench bench-guests bench-instructions lint format install clean help
 
 all: ## build build/ringway
 	@scripts/deps build
@@ -26,6 +26,11 @@ check-guests: ## the whole matrix of guest features (an hour and more without KV
 	@scripts/deps check
 	@$(MAKE) --no-print-directory all
 	@python3 -m tests.guests.test_features --all $(BINARY)
+
+check-matrix: ## drivers of all sets of offloads meet all others (minutes)
+	@scripts/deps check
+	@$(MAKE) --no-print-directory all
+	@RINGWAY=$(BINARY) $(BUILD)/tests/device/matrix
 
 bench: ## compare with DPDK's testpmd in one run
 	@scripts/deps bench
