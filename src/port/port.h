@@ -32,7 +32,8 @@ struct port_queue {
 	unsigned index; /* within the port, unique among its queues */
 	int kick;	/* becomes readable when there is work; -1: look every millisecond */
 
-	uint32_t id; /* of this being up, the pool's: another one each time */
+	unsigned home; /* the pool's: one more than the worker that had it last, or has it */
+	uint32_t id;   /* of this being up, the pool's: another one each time */
 
 	/* The worker's that owns it. */
 	uint32_t owned;		/* `id` when the worker took it over */

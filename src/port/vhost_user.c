@@ -42,8 +42,11 @@ static void rx_changed(struct vhost_user_port *p)
 	for (unsigned i = 0; i < p->dev.rings; i += 2) {
 		struct vhost_ring *ring = p->dev.ring[i];
 
-		if (ring && virtq_active(&ring->vq))
+		set->at[i / 2] = RX_NONE;
+		if (ring && virtq_running(&ring->vq)) {
+			set->at[i / 2] = (uint8_t)n;
 			set->ring[n++] = &ring->vq;
+		}
 	}
 	set->n = n;
 	if (!n) {
@@ -339,6 +342,12 @@ static void vhost_user_destroy(struct port *port)
 	if (p->endpoint)
 		endpoint_close(p->endpoint);
 	device_destroy(&p->dev);
+	/* By now the device has told of every ring that stopped; a worker that kept one would be
+	 * fatal. */
+	for (unsigned i = 0; i < VHOST_PAIRS_MAX; i++) {
+		if (p->queue[i] && p->queue[i]->up)
+			port->env->queue_down(port->env->ctx, &p->queue[i]->q);
+	}
 	rcu_free_later(p, port_release);
 }
 

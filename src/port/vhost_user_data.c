@@ -6,11 +6,15 @@
 #include "base/rcu.h"
 #include "port/vhost_user_priv.h"
 
-/* Notes on which pair the guest sends its flows, if it has a choice. */
-static void note_flows(struct vhost_user_port *p, struct batch *b, unsigned pair)
+/* Notes on which pair the guest sends its flows, if it has a choice and receives on that pair too.
+ */
+static void note_flows(struct vhost_user_port *p, const struct rx_set *rx, struct batch *b,
+		       unsigned pair)
 {
+	if (rx->at[pair] == RX_NONE)
+		return;
 	for (unsigned i = 0; i < b->n; i++)
-		steer_note(&p->steer, frame_flow(&b->frame[i]), pair);
+		steer_note(&p->steer, frame_flow(&b->frame[i]), rx->at[pair]);
 }
 
 bool vhost_user_collect(struct port_queue *queue, struct batch *b, struct virtq_calls *calls)
@@ -19,7 +23,7 @@ bool vhost_user_collect(struct port_queue *queue, struct batch *b, struct virtq_
 	struct vhost_user_port *p = vhost_user_port(queue->port);
 	const struct rx_set *rx;
 
-	if (unlikely(load_acquire(&vq->fresh))) { /* partner: ring_changed() */
+	if (unlikely(load_acquire(&vq->fresh))) { /* partner: call_once() */
 		struct virtq *pair_rx = load_relaxed(&vq->rx);
 
 		store_relaxed(&vq->fresh, 0u);
@@ -31,7 +35,7 @@ bool vhost_user_collect(struct port_queue *queue, struct batch *b, struct virtq_
 		return false;
 	rx = rcu_read(p->rx);
 	if (rx && rx->n > 1)
-		note_flows(p, b, queue->index);
+		note_flows(p, rx, b, queue->index);
 	return true;
 }
 
@@ -47,12 +51,16 @@ void vhost_user_ingress_drop(struct port_queue *queue, enum drop reason, unsigne
 
 bool vhost_user_ready(struct port_queue *queue)
 {
-	return virtq_ready(vhost_user_queue(queue)->tx);
+	struct vhost_user_queue *vq = vhost_user_queue(queue);
+
+	return load_acquire(&vq->fresh) || virtq_ready(vq->tx);
 }
 
 bool vhost_user_arm(struct port_queue *queue)
 {
-	return virtq_kicks_on(vhost_user_queue(queue)->tx);
+	struct vhost_user_queue *vq = vhost_user_queue(queue);
+
+	return virtq_kicks_on(vq->tx) || load_acquire(&vq->fresh);
 }
 
 void vhost_user_disarm(struct port_queue *queue)

@@ -11,8 +11,11 @@
 #include "vhost/socket.h"
 
 /* The rx rings that run, by pair; replaced as a whole (RCU) when one starts or stops. */
+#define RX_NONE UINT8_MAX
+
 struct rx_set {
 	unsigned n;
+	uint8_t at[VHOST_PAIRS_MAX]; /* where the pair's ring is, or RX_NONE */
 	struct virtq *ring[];
 };
 

@@ -102,9 +102,8 @@ static int get_ring(struct vhost_device *dev, unsigned index, struct vhost_ring 
 	}
 	ring->index = index;
 	ring->kick = -1;
-	/* Partners: rcu_read() of workers that look for an rx ring below `rings`. */
-	rcu_publish(dev->ring[index], ring);
-	rcu_publish(dev->rings, MAX(dev->rings, index + 1));
+	dev->ring[index] = ring;
+	dev->rings = MAX(dev->rings, index + 1);
 	*ret = ring;
 	return 0;
 }
@@ -187,7 +186,7 @@ static void ring_update(struct vhost_device *dev, struct vhost_ring *ring)
 		tell(dev, ring);
 }
 
-/* For what a ring takes over only when it starts: at once, and unnoticed by its worker. */
+/* For what a ring takes over only when it starts: at once. */
 static void ring_restart(struct vhost_device *dev, struct vhost_ring *ring)
 {
 	const struct virtq *vq = &ring->vq;
@@ -197,6 +196,7 @@ static void ring_restart(struct vhost_device *dev, struct vhost_ring *ring)
 	    (vq->features != dev->features || memcmp(&vq->addr, &addr, sizeof(addr)) != 0)) {
 		ring->base = virtq_stop(&ring->vq);
 		ring_begin(dev, ring, &addr);
+		tell(dev, ring); /* its kicks are off now, whatever its worker believes */
 	}
 	ring_update(dev, ring);
 }
@@ -212,11 +212,13 @@ static void restart_all(struct vhost_device *dev)
 /* Until the next SET_VRING_KICK. See ring_changed for the order. */
 static void ring_stop(struct vhost_device *dev, struct vhost_ring *ring)
 {
+	/* A broken ring rests already, but its owner has not been told. */
+	bool was_started = ring->vq.started;
 	int fd = ring->kick;
 
 	ring->kick = -1;
 	ring->started = false;
-	if (ring_sync(dev, ring) || fd >= 0)
+	if (ring_sync(dev, ring) || was_started || fd >= 0)
 		tell(dev, ring);
 	if (fd >= 0)
 		close(fd);
@@ -259,10 +261,10 @@ void device_destroy(struct vhost_device *dev)
 
 		if (!ring)
 			continue;
-		rcu_publish(dev->ring[i], NULL);
+		dev->ring[i] = NULL;
 		rcu_free_later(ring, ring_release);
 	}
-	rcu_publish(dev->rings, 0u);
+	dev->rings = 0;
 }
 
 /* Features */
@@ -435,6 +437,7 @@ int device_set_base(struct vhost_device *dev, unsigned index, uint32_t base, str
 		virtq_stop(&ring->vq);
 		ring->base = (uint16_t)base;
 		ring_begin(dev, ring, &addr);
+		tell(dev, ring);
 	} else {
 		ring->base = (uint16_t)base;
 	}

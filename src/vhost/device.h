@@ -45,13 +45,13 @@ struct vhost_device;
  */
 struct vhost_device_hooks {
 	/*
-	 * `ring` began or ceased to process or drain, or has another kick descriptor: look at
-	 * virtq_active() and ring->kick. Also when one that processes has another call descriptor:
-	 * what was published before it came has perhaps never been called. A kick that goes is
-	 * announced in three steps: `kick` becomes -1, this is called, and only then is it closed,
-	 * because the front-end holds the same eventfd, which would otherwise stay in an epoll set.
-	 * So whoever watches the old one takes it out of there before returning. It must not call
-	 * back into the device.
+	 * `ring` began or ceased to process or drain, began anew, or has another kick descriptor:
+	 * look at virtq_active() and ring->kick. Also when one that processes has another call
+	 * descriptor: what was published before it came has perhaps never been called. A kick that
+	 * goes is announced in three steps: `kick` becomes -1, this is called, and only then is it
+	 * closed, because the front-end holds the same eventfd, which would otherwise stay in an
+	 * epoll set. So whoever watches the old one takes it out of there before returning. It must
+	 * not call back into the device.
 	 */
 	void (*ring_changed)(struct vhost_device *dev, struct vhost_ring *ring);
 };
@@ -68,9 +68,7 @@ struct vhost_device {
 	uint16_t front_mtu;	    /* the front-end's, by NET_SET_MTU, in this session; 0: none */
 	struct guest_memory *mem;   /* NULL until a table came */
 	unsigned rings;		    /* one more than the highest index that exists */
-	struct vhost_ring
-		*ring[VHOST_RINGS_MAX]; /* made at first mention, kept until the end; written
-					   with rcu_publish(), for workers that pick rx rings */
+	struct vhost_ring *ring[VHOST_RINGS_MAX]; /* made at first mention, kept until the end */
 };
 
 /* Offers features_offered(), has no MTU; the owner may change both. Allocates nothing. */

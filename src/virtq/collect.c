@@ -59,6 +59,19 @@ static inline enum drop collect_header(const struct virtq *vq, struct frame *f, 
 	return vnet_hdr_check(&f->hdr, f->len, vq->features);
 }
 
+/*
+ * Headers that may have to be edited can be longer than what is copied of every frame: as much as
+ * there is room for. Returns how many spans were consumed whole.
+ */
+static unsigned extend_head(struct frame *f, struct span *spans)
+{
+	uint32_t n = MIN(f->len, SNAPSHOT_ROOM - (uint32_t)VNET_HDR_LEN) - f->head_len;
+	unsigned consumed = gather(f->head + f->head_len, spans, n);
+
+	f->head_len = (uint16_t)(f->head_len + n);
+	return consumed;
+}
+
 /* One chain to one frame; on DROP_NONE it is the batch's next. */
 static inline enum drop collect_chain(struct virtq *vq, struct batch *b,
 				      const struct split_entry *e)
@@ -96,6 +109,8 @@ static inline enum drop collect_chain(struct virtq *vq, struct batch *b,
 	drop = collect_header(vq, f, hdr);
 	if (unlikely(drop))
 		return drop;
+	if (unlikely(!f->plain && consumed < n))
+		consumed += extend_head(f, spans + consumed);
 	f->span = (uint16_t)(b->spans + consumed);
 	f->spans = (uint16_t)(n - consumed);
 	f->hashed = false;

@@ -150,11 +150,18 @@ static enum drop deliver_segment(struct virtq *vq, struct source *from, const st
 	return DROP_NONE;
 }
 
-/* With `taken` chains for `done` of its segments: could the ring hold the frame when it is idle? */
+/*
+ * With `taken` chains for `done` of its segments: could the ring hold the frame when it is idle?
+ * All segments are of one length but the last, which takes its share of what the others do.
+ */
 static bool could_fit(const struct virtq *vq, const struct segments *s, uint32_t done,
 		      uint16_t taken)
 {
-	return (uint64_t)s->n * taken <= (uint64_t)done * vq->size;
+	uint64_t full = (uint64_t)done * (vq->hdr_len + segment_len(s, 0));
+	uint64_t last = (uint64_t)taken * (vq->hdr_len + segment_len(s, s->n - 1));
+
+	return (uint64_t)(s->n - 1) * taken + done * ((last + full - 1) / full) <=
+	       (uint64_t)done * vq->size;
 }
 
 static enum drop segment(struct virtq *vq, const struct batch *b, const struct frame *f,
@@ -172,6 +179,9 @@ static enum drop segment(struct virtq *vq, const struct batch *b, const struct f
 		return parse == PARSE_TOO_LONG ? DROP_HEADER_TOO_LONG : DROP_HEADER_LIES;
 	if (!take_allows(vq, segment_len(&s, 0)))
 		return DROP_TOO_BIG;
+	/* Each takes a buffer at least: a copy that is certain to be taken back is not begun. */
+	if (s.n <= vq->size && split_available(vq, s.n) < s.n)
+		return DROP_FULL;
 	from = source_from(b, f, s.header_len);
 	for (uint32_t i = 0; i < s.n; i++) {
 		enum drop drop = deliver_segment(vq, &from, &s, i, finished, stage, t);

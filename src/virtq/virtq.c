@@ -58,8 +58,9 @@ static void suppress_kicks(struct virtq *vq)
 
 /*
  * No chain is ever kept, so what is to be taken next lies between what is used and what is
- * available. A base that does not is wrong, and the used index right: DPDK's virtio-user says 0
- * after every reconnect, whatever has passed.
+ * available (unless a driver offers heads outside its ring, to its own harm). A base that does not
+ * is wrong, and the used index right: DPDK's virtio-user says 0 after every reconnect, whatever has
+ * passed.
  */
 static uint16_t plausible_base(const struct virtq *vq, uint16_t base)
 {
@@ -98,7 +99,7 @@ uint16_t virtq_stop(struct virtq *vq)
 
 	pthread_mutex_lock(&vq->lock);
 	base = vq->avail_next;
-	vq->started = false;
+	vq->started = vq->broken = false;
 	vq->mem = NULL;
 	vq->addr = (struct virtq_addr){ 0 };
 	update_state(vq);
@@ -111,9 +112,6 @@ void virtq_remap(struct virtq *vq, const struct guest_memory *mem, const struct 
 	pthread_mutex_lock(&vq->lock);
 	vq->mem = mem;
 	vq->addr = *addr;
-	if (!addr->desc)
-		vq->started = false;
-	update_state(vq);
 	pthread_mutex_unlock(&vq->lock);
 }
 
@@ -161,6 +159,16 @@ bool virtq_active(struct virtq *vq)
 	active = vq->running || vq->draining;
 	pthread_mutex_unlock(&vq->lock);
 	return active;
+}
+
+bool virtq_running(struct virtq *vq)
+{
+	bool running;
+
+	pthread_mutex_lock(&vq->lock);
+	running = vq->running;
+	pthread_mutex_unlock(&vq->lock);
+	return running;
 }
 
 bool virtq_broken(struct virtq *vq)

@@ -88,7 +88,7 @@ void virtq_destroy(struct virtq *vq);
 void virtq_start(struct virtq *vq, const struct virtq_setup *setup);
 /* Returns the next available entry that was not taken, for VHOST_USER_GET_VRING_BASE. */
 uint16_t virtq_stop(struct virtq *vq);
-/* The same ring in a new memory table; addresses of 0 stop it. */
+/* The same ring in a new memory table. */
 void virtq_remap(struct virtq *vq, const struct guest_memory *mem, const struct virtq_addr *addr);
 /* Disabled: rx takes no buffers; tx returns its chains and counts the frames as dropped. */
 void virtq_set_enabled(struct virtq *vq, bool enabled);
@@ -114,6 +114,8 @@ frame_set virtq_deliver(struct virtq *vq, struct batch *b, frame_set set,
 
 /* Started and enabled; or returning chains of a disabled queue. Control. */
 bool virtq_active(struct virtq *vq);
+/* Started and enabled. Control. */
+bool virtq_running(struct virtq *vq);
 /* The driver's available index made no sense; until the next start. Control. */
 bool virtq_broken(struct virtq *vq);
 /* Are there available entries? Takes the lock, reads one index. */

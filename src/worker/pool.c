@@ -4,7 +4,8 @@
  *
  * A worker's set of queues is immutable. A change makes a new set, publishes it, frees the old one
  * after a grace period and wakes the worker. The set's order is what a kick's epoll event refers
- * to, so a queue is added at the end and a removed one leaves a gap that the last one fills.
+ * to, so a queue is added at the end and a removed one leaves a gap that the last one fills. A
+ * queue that comes back goes to the worker that had it, which may still be in a turn of it.
  */
 #include "worker/pool.h"
 
@@ -104,6 +105,19 @@ static void worker_free(struct worker *w)
 	free(w->batch);
 }
 
+/* It may hang in a call's write, and the watchdog's timer does not run any more. */
+static void join(struct worker *w)
+{
+	struct timespec end;
+
+	do {
+		clock_gettime(CLOCK_REALTIME, &end);
+		end.tv_sec += (end.tv_nsec + WATCHDOG_NS) / 1000000000;
+		end.tv_nsec = (end.tv_nsec + WATCHDOG_NS) % 1000000000;
+		pthread_kill(w->thread, WATCHDOG_SIGNAL);
+	} while (pthread_timedjoin_np(w->thread, NULL, &end));
+}
+
 static void stop_workers(struct pool *pool, unsigned started)
 {
 	for (unsigned i = 0; i < started; i++) {
@@ -111,7 +125,7 @@ static void stop_workers(struct pool *pool, unsigned started)
 		wake(&pool->worker[i]);
 	}
 	for (unsigned i = 0; i < started; i++)
-		pthread_join(pool->worker[i].thread, NULL);
+		join(&pool->worker[i]);
 	for (unsigned i = 0; i < pool->n; i++)
 		worker_free(&pool->worker[i]);
 	free(pool);
@@ -207,7 +221,7 @@ void pool_queue_up(struct pool *pool, struct port_queue *queue)
 		wake(w);
 		return;
 	}
-	w = place(pool);
+	w = queue->home ? &pool->worker[queue->home - 1] : place(pool);
 	at = w->set->n;
 	set = set_new(at + 1);
 	if (!set) {
@@ -216,6 +230,7 @@ void pool_queue_up(struct pool *pool, struct port_queue *queue)
 	}
 	memcpy(set->queue, w->set->queue, at * sizeof(set->queue[0]));
 	set->queue[at] = queue;
+	queue->home = (unsigned)(w - pool->worker) + 1;
 	store_relaxed(&queue->id, ++pool->last_id);
 	if (queue->kick >= 0 && watch(w, queue->kick, (uint64_t)at << 32 | queue->id))
 		log_event(LOG_ERROR, queue->port->name, "cannot watch a kick: %s", strerror(errno));

@@ -64,9 +64,16 @@ static bool turn(struct worker *w, struct port_queue *q, uint64_t now)
 	switch_forward(w->sw, q, b, &w->calls, now);
 	ops->complete(q, b, &w->calls);
 	poll_found(&q->poll, now, w->per_us);
+	w->uncalled++;
 	count(&w->bursts, 1);
 	count(&w->frames, b->n);
 	return true;
+}
+
+static void look_at_calls(struct worker *w)
+{
+	virtq_calls_look(&w->calls);
+	w->uncalled = 0;
 }
 
 /* What a pass found out. */
@@ -90,6 +97,8 @@ static struct pass pass(struct worker *w, const struct queue_set *set, uint64_t 
 			wake_queue(q);
 		if (!q->armed)
 			p.moved |= turn(w, q, now);
+		if (w->uncalled >= CALL_BURSTS)
+			look_at_calls(w);
 		if (q->armed) {
 			armed++;
 			p.kickless |= load_relaxed(&q->kick) < 0;
@@ -103,17 +112,10 @@ static struct pass pass(struct worker *w, const struct queue_set *set, uint64_t 
 	return p;
 }
 
-static void look_at_calls(struct worker *w)
-{
-	virtq_calls_look(&w->calls);
-	w->uncalled = 0;
-}
-
 static void call_late(struct worker *w, bool moved, uint64_t now)
 {
 	if (moved) {
 		w->idle = 0;
-		w->uncalled++;
 	} else if (!w->idle) {
 		w->idle = now;
 	}
@@ -152,7 +154,9 @@ static void sleep_until_kicked(struct worker *w, struct pass p)
 	}
 	set = rcu_read(w->set);
 	for (int i = 0; i < n; i++) {
-		if (events[i].data.u64 != WORKER_WAKE)
+		if (events[i].data.u64 == WORKER_WAKE)
+			w->pass = 0; /* control has changed something: look at all of them */
+		else
 			kicked(w, set, events[i].data.u64);
 	}
 }

@@ -451,7 +451,11 @@ void stream_run(struct stream *s)
 				check_frame(s, got, &f, received++);
 			progress = clock_ns();
 		} else if (clock_ns() - progress > PATIENCE_MS * 1000000ull) {
-			fail_msg("%u of %u frames sent, only %u arrived", sent, s->count, received);
+			fail_msg("%u of %u frames sent, only %u arrived; %u not taken, %u pending",
+				 sent, s->count, received,
+				 ring_outstanding(&s->from->ring[DRIVER_TX(s->from_pair)]) -
+					 ring_pending(&s->from->ring[DRIVER_TX(s->from_pair)]),
+				 ring_pending(&s->to->ring[DRIVER_RX(0)]));
 		}
 	}
 }

@@ -154,31 +154,42 @@ static bool receiver_takes(const struct unlike_packet *p, const struct unlike *t
 	return !(~to->set & wants);
 }
 
+/* Adds pieces, of `len` bytes with their header the last and `full` bytes all others. */
+static void fill_ring(struct unlike_fate *fate, const struct unlike *to, uint32_t n, uint32_t full,
+		      uint32_t len)
+{
+	const struct driver_config *c = &to->d->config;
+	bool merge = to->set & UNLIKE_MERGE;
+	uint32_t chains = merge ? (full + c->rx_buffer - 1) / c->rx_buffer : 1;
+	uint32_t last = merge ? (len + c->rx_buffer - 1) / c->rx_buffer : 1;
+
+	fate->pieces = n;
+	fate->chains = (n - 1) * chains + last;
+	if (full > c->rx_buffer * (merge ? c->ring_size : 1))
+		fate->pieces = fate->chains = 0;
+	else if (fate->chains > c->ring_size)
+		fate->pieces = c->ring_size / chains;
+	fate->too_big = fate->pieces != n;
+}
+
 struct unlike_fate unlike_fate(const struct unlike_packet *p, const struct unlike *to)
 {
 	const struct driver_config *c = &to->d->config;
-	bool merge = to->set & UNLIKE_MERGE, csum = to->set & UNLIKE_GUEST_CSUM;
-	uint32_t room = c->rx_buffer * (merge ? c->ring_size : 1);
-	uint32_t need = to->d->hdr_len + p->frame.len;
-	struct unlike_fate fate = { .how = UNLIKE_PASSED, .pieces = 1 };
+	uint32_t room = c->rx_buffer * (to->set & UNLIKE_MERGE ? c->ring_size : 1);
+	uint32_t need = to->d->hdr_len + p->frame.len, size = p->gso_size;
+	struct unlike_fate fate = { .how = UNLIKE_PASSED };
 
 	if (p->hdr.gso_type && (need > room || !receiver_takes(p, to))) {
-		uint32_t part = MIN(p->gso_size, p->shape.payload);
+		uint32_t head = to->d->hdr_len + p->frame.payload, payload = p->shape.payload;
+		uint32_t n = payload ? (payload + size - 1) / size : 1;
 
-		fate.how = csum ? UNLIKE_CUT : UNLIKE_CUT_FINISHED;
-		fate.pieces = part ? (p->shape.payload + part - 1) / part : 1;
-		need = to->d->hdr_len + p->frame.payload + part;
-	} else if (!p->hdr.gso_type && p->hdr.flags && !csum) {
+		fate.how = to->set & UNLIKE_GUEST_CSUM ? UNLIKE_CUT : UNLIKE_CUT_FINISHED;
+		fill_ring(&fate, to, n, head + MIN(size, payload), head + payload - (n - 1) * size);
+		return fate;
+	}
+	if (p->hdr.flags && !(to->set & UNLIKE_GUEST_CSUM))
 		fate.how = UNLIKE_FINISHED;
-	}
-	fate.chains = merge ? (need + c->rx_buffer - 1) / c->rx_buffer : 1;
-	if (need > room) {
-		fate.too_big = true;
-		fate.pieces = 0;
-	} else if (fate.pieces * fate.chains > c->ring_size) {
-		fate.too_big = true;
-		fate.pieces = c->ring_size / fate.chains;
-	}
+	fill_ring(&fate, to, 1, need, need);
 	return fate;
 }
 
@@ -396,7 +407,7 @@ static unsigned send_burst(const struct unlike *from, const struct unlike *to, b
 		    !unlike_make(p, from, to->port))
 			continue;
 		fate = unlike_fate(p, to);
-		chains += fate.pieces * fate.chains;
+		chains += fate.chains;
 		if ((n && chains > to->d->config.ring_size) || unlike_send(from, p))
 			break;
 		n++;

@@ -57,7 +57,7 @@ enum unlike_how {
 struct unlike_fate {
 	enum unlike_how how;
 	uint32_t pieces; /* frames that arrive */
-	uint32_t chains; /* rx buffers that each of them takes, at most */
+	uint32_t chains; /* rx buffers that they take */
 	bool too_big;	 /* what is missing was dropped as that */
 };
 
