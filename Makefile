@@ -10,7 +10,7 @@ BINARY := $(BUILD)/ringway
 
 all: ## build build/ringway
 	@scripts/deps build
-	@test -f $(BUILD)/build.ninja || meson setup --prefix $(PREFIX) $(BUILD) >/dev/null
+	@test -f $(BUILD)/build.ninja || { echo 'building $(BINARY)'; meson setup --prefix $(PREFIX) $(BUILD) >/dev/null; }
 	@ninja -C $(BUILD) --quiet
 
 demo: ## boot two virtual machines and let them talk through ringway (about three minutes)
@@ -54,7 +54,8 @@ format: ## let clang-format have its way
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
 
 install: all ## install into $(DESTDIR)$(PREFIX)
-	@meson configure $(BUILD) -Dprefix=$(PREFIX)
+	@meson configure $(BUILD) -Dprefix=$(PREFIX) >/dev/null
+	@ninja -C $(BUILD) --quiet >/dev/null
 	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --quiet
 
 clean: ## remove what was built

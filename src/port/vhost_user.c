@@ -269,9 +269,9 @@ static int check_options(const struct vhost_user_port *p, bool has_mode, struct 
 	const struct endpoint_config *c = &p->config;
 
 	if (!!c->listen + !!c->connect + (c->fd >= 0) != 1)
-		return error_set(
-			err, EINVAL,
-			"a vhost-user port wants one of listen=PATH, connect=PATH and fd=N");
+		return error_set(err, EINVAL,
+				 "a vhost-user port wants one, and only one, of listen=PATH, "
+				 "connect=PATH and fd=N");
 	if (!c->listen && (has_mode || c->group != (gid_t)-1))
 		return error_set(err, EINVAL, "mode= and group= go with listen=");
 	return 0;

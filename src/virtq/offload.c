@@ -152,6 +152,7 @@ static enum drop deliver_segment(struct virtq *vq, struct source *from, const st
 
 /*
  * With `taken` chains for `done` of its segments: could the ring hold the frame when it is idle?
+ * It has as many then as were ever there at once, for some drivers post fewer than it is made for.
  * All segments are of one length but the last, which takes its share of what the others do.
  */
 static bool could_fit(const struct virtq *vq, const struct segments *s, uint32_t done,
@@ -161,7 +162,7 @@ static bool could_fit(const struct virtq *vq, const struct segments *s, uint32_t
 	uint64_t last = (uint64_t)taken * (vq->hdr_len + segment_len(s, s->n - 1));
 
 	return (uint64_t)(s->n - 1) * taken + done * ((last + full - 1) / full) <=
-	       (uint64_t)done * vq->size;
+	       (uint64_t)done * vq->avail_most;
 }
 
 static enum drop segment(struct virtq *vq, const struct batch *b, const struct frame *f,
@@ -180,7 +181,7 @@ static enum drop segment(struct virtq *vq, const struct batch *b, const struct f
 	if (!take_allows(vq, segment_len(&s, 0)))
 		return DROP_TOO_BIG;
 	/* Each takes a buffer at least: a copy that is certain to be taken back is not begun. */
-	if (s.n <= vq->size && split_available(vq, s.n) < s.n)
+	if (split_available(vq, s.n) < s.n && s.n <= vq->avail_most)
 		return DROP_FULL;
 	from = source_from(b, f, s.header_len);
 	for (uint32_t i = 0; i < s.n; i++) {

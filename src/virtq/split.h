@@ -81,6 +81,7 @@ static inline unsigned split_available(struct virtq *vq, unsigned want)
 			vq->avail_seen = vq->avail_next;
 			return 0;
 		}
+		vq->avail_most = MAX(vq->avail_most, n);
 	}
 	return n;
 }

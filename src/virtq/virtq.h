@@ -71,6 +71,7 @@ struct virtq {
 	/* The holder's. */
 	uint16_t avail_next; /* the next available entry to take */
 	uint16_t avail_seen; /* avail->idx when last read */
+	uint16_t avail_most; /* entries that were ever there at once */
 	uint16_t used_next;  /* the next used entry to write */
 	uint16_t called_at;  /* used_next when the event index was last looked at */
 	bool called; /* called_at means something: the first look after a start always calls */

@@ -227,6 +227,40 @@ static void what_will_fit_is_not_cut_short(void **state)
 	part(d);
 }
 
+/* iPXE's 8 buffers in a ring of 256: more are never there, so there is nothing to wait for. */
+static void a_ring_that_is_never_filled_is_as_good_as_a_small_one(void **state)
+{
+	static struct unlike_packet p;
+	struct driver_config like = { .rx_buffer = 1526, .quirks = DRIVER_NO_RX_BUFFERS };
+	struct unlike d[2];
+	struct driver_frame f;
+	uint8_t got[2048];
+
+	unlike_open(*state, 0, UNLIKE_ALL, NULL, &d[0]);
+	unlike_open(*state, 1, 0, &like, &d[1]);
+	d[1].d->pool[DRIVER_RX(0)].n = 8;
+	driver_post(d[1].d, 0);
+	assert_passes(d[0].d, d[1].d);
+	for (unsigned round = 0; round < 3; round++) {
+		driver_post(d[1].d, 0);
+		make(&p, &d[0], 10000, 1000, round);
+		assert_int_equal(unlike_send(&d[0], &p), 0);
+		driver_flush(d[0].d, DRIVER_TX(0));
+		rig_assert_dropped(*state, 1, "too_big", round + 1);
+		for (unsigned i = 0; i < 8; i++) {
+			assert_int_equal(driver_receive(d[1].d, 0, got, sizeof(got), &f), 1);
+			assert_memory_equal(got + 54, p.frame.bytes + 54 + 1000 * i, 1000);
+		}
+		driver_post(d[1].d, 0);
+		make(&p, &d[0], 8000, 1000, round);
+		assert_int_equal(unlike_send(&d[0], &p), 0);
+		driver_flush(d[0].d, DRIVER_TX(0));
+		receive(&d[1], &p);
+	}
+	driver_post(d[1].d, 0);
+	part(d);
+}
+
 /* The fourth buffer is nowhere: three segments are there, the rest is dropped by name. */
 static void a_malformed_chain_ends_the_frame(void **state)
 {
@@ -540,6 +574,7 @@ int main(void)
 		CASE(buffers_may_be_in_any_pieces),
 		CASE(all_segments_or_none),
 		CASE(what_will_fit_is_not_cut_short),
+		CASE(a_ring_that_is_never_filled_is_as_good_as_a_small_one),
 		CASE(a_malformed_chain_ends_the_frame),
 		CASE(what_waits_for_room_comes_once_and_whole),
 		CASE(a_flooded_frame_takes_several_forms),
