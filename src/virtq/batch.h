@@ -17,7 +17,7 @@
 	2048u /* a chain that needs more is dropped, one that does not fit now waits \
 	       */
 #define SNAPSHOT_COPIED 128u /* virtio-net header and first bytes, together */
-#define SNAPSHOT_ROOM	256u  /* room for edits to come, which may lengthen the headers */
+#define SNAPSHOT_ROOM	256u /* room for edits to come, which may lengthen the headers */
 
 /* A stretch of a guest's memory (or, in a held batch, of private memory). */
 struct span {

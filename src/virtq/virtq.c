@@ -84,6 +84,7 @@ void virtq_start(struct virtq *vq, const struct virtq_setup *setup)
 	/* The truth about used entries is in the ring: after a crash nobody else knows. */
 	vq->used_next = guest_load16(split_used_idx(vq));
 	vq->avail_next = vq->avail_seen = plausible_base(vq, setup->base);
+	vq->avail_most = 0;
 	vq->called = false;
 	vq->broken = false;
 	vq->started = true;
