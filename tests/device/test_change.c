@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What changes under a queue that sleeps, and under a worker that hangs: whoever believes that
+ * nothing has changed loses frames, calls or the whole switch.
+ */
+#include "harness.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "control/client.h"
+
+#define IDLE_US 50000 /* by then the queue is armed and its worker asleep */
+#define FLOWS	64u
+
+/* ethtool -L: flows go to the pairs that are left. */
+static void disabled_pairs_get_no_flows(void **state)
+{
+	struct driver_config four = { .pairs = 4 };
+	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, &four);
+	struct driver_frame f;
+	unsigned got = 0;
+	struct error err;
+
+	assert_passes(a, b);
+	for (unsigned i = 2; i < 8; i++)
+		assert_int_equal(driver_ring_enable(b, i, false, &err), 0);
+	for (unsigned i = 0; i < FLOWS; i++) {
+		uint8_t frame[100];
+
+		frame_make(frame, sizeof(frame), 0, 1, i);
+		frame_add_tcp(frame, sizeof(frame));
+		frame[35] = (uint8_t)i; /* source port */
+		assert_int_equal(driver_send(a, 0, NULL, frame, sizeof(frame), NULL), 0);
+	}
+	driver_flush(a, DRIVER_TX(0));
+	for (unsigned i = 0; i < 1000 && got < FLOWS; i++) {
+		uint8_t frame[2048];
+
+		while (driver_receive(b, 0, frame, sizeof(frame), &f) == 1)
+			got++;
+		usleep(1000);
+	}
+	assert_int_equal(got, FLOWS);
+	driver_close(a);
+	driver_close(b);
+}
+
+/* Firmware, a kernel and a DPDK driver each negotiate; without an event index, kicks are off by
+ * flag. */
+static void features_may_be_set_again_while_all_sleep(void **state)
+{
+	struct driver_config flags = { .features = driver_features_default() &
+						   ~BIT(VIRTIO_RING_F_EVENT_IDX) };
+	struct driver *a = rig_open(*state, 0, &flags), *b = rig_open(*state, 1, &flags);
+	struct error err;
+
+	assert_passes(a, b);
+	usleep(IDLE_US);
+	a->fe.features &= ~BIT(VIRTIO_NET_F_STATUS); /* another set, or it would be no restart */
+	a->fe.features ^= BIT(VIRTIO_F_ANY_LAYOUT);
+	assert_int_equal(frontend_set_features(&a->fe, &err), 0);
+	usleep(IDLE_US);
+	assert_passes(a, b);
+	driver_close(a);
+	driver_close(b);
+}
+
+static void a_base_may_be_set_while_all_sleep(void **state)
+{
+	struct driver_config flags = { .features = driver_features_default() &
+						   ~BIT(VIRTIO_RING_F_EVENT_IDX) };
+	struct driver *a = rig_open(*state, 0, &flags), *b = rig_open(*state, 1, &flags);
+	struct vhost_user_vring_state base = { .index = DRIVER_TX(0) };
+	struct error err;
+
+	assert_passes(a, b);
+	usleep(IDLE_US);
+	base.num = a->ring[DRIVER_TX(0)].used->idx;
+	assert_int_equal(frontend_set(&a->fe, VHOST_USER_SET_VRING_BASE, &base, sizeof(base), NULL,
+				      0, &err),
+			 0);
+	usleep(IDLE_US);
+	assert_passes(a, b);
+	driver_close(a);
+	driver_close(b);
+}
+
+/* QEMU sends another call descriptor at any time; what was published before is called once. */
+static void a_new_call_descriptor_is_called_while_all_sleep(void **state)
+{
+	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
+	int call = eventfd(0, EFD_CLOEXEC);
+	struct pollfd poll_call = { .fd = call, .events = POLLIN };
+	struct error err;
+
+	assert_passes(a, b);
+	usleep(IDLE_US);
+	assert_int_equal(frontend_set_fd(&b->fe, VHOST_USER_SET_VRING_CALL, DRIVER_RX(0), call,
+					 &err),
+			 0);
+	assert_int_equal(poll(&poll_call, 1, 1000), 1);
+	close(call);
+	driver_close(a);
+	driver_close(b);
+}
+
+/* A ring that broke rests already when it is stopped; its worker must let go of it all the same. */
+static void a_port_with_a_broken_ring_can_be_deleted(void **state)
+{
+	struct rig *rig = *state;
+	struct driver_config no_kick = { .quirks = DRIVER_NO_KICK_FD };
+	struct driver *a = rig_open(rig, 0, NULL), *b = rig_open(rig, 1, NULL);
+	struct driver *c = rig_open(rig, 2, &no_kick);
+	struct driver_ring *tx = &c->ring[DRIVER_TX(0)];
+	json_t *result;
+	struct error err;
+
+	script_avail_index(tx, (uint16_t)(tx->published + 1000));
+	rig_wait_state(rig, 2, "broken");
+	assert_int_equal(client_call(rig->control, "port.del", json_pack("{s:s}", "name", "p2"),
+				     &result, &err),
+			 0);
+	json_decref(result);
+	usleep(IDLE_US); /* a grace period and more */
+	assert_passes(a, b);
+	driver_close(c);
+	driver_close(a);
+	driver_close(b);
+}
+
+/* The watchdog's timer has stopped by then: the teardown sees whether the switch ends. */
+static void the_switch_ends_while_a_call_blocks(void **state)
+{
+	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
+	struct driver_ring *rx = &b->ring[DRIVER_RX(0)];
+	uint64_t full = UINT64_MAX - 1, read_off;
+
+	assert_passes(a, b);
+	if (read(rx->call, &read_off, sizeof(read_off)) < 0)
+		assert_int_equal(errno, EAGAIN);
+	assert_int_equal(write(rx->call, &full, sizeof(full)), sizeof(full));
+	assert_int_equal(fcntl(rx->call, F_SETFL, 0), 0);
+	ring_calls_on(rx);
+	send_one(a, 0, 1, 60, 0);
+	usleep(2000); /* it hangs; the watchdog would come after 100 ms */
+}
+
+int main(void)
+{
+#define CASE(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
+	const struct CMUnitTest tests[] = {
+		CASE(disabled_pairs_get_no_flows),
+		CASE(features_may_be_set_again_while_all_sleep),
+		CASE(a_base_may_be_set_while_all_sleep),
+		CASE(a_new_call_descriptor_is_called_while_all_sleep),
+		CASE(a_port_with_a_broken_ring_can_be_deleted),
+		CASE(the_switch_ends_while_a_call_blocks),
+	};
+
+	return cmocka_run_group_tests_name("change", tests, NULL, NULL);
+}
