@@ -138,7 +138,11 @@ static void session_ended(void *ctx, const char *reason)
 	p->was_up = false;
 	if (reason[0])
 		snprintf(p->last_error, sizeof(p->last_error), "%s", reason);
-	endpoint_resume(p->endpoint);
+	if (p->harmful)
+		endpoint_pause(p->endpoint);
+	else
+		endpoint_resume(p->endpoint);
+	p->harmful = false;
 }
 
 /* Tells the log when the guest's network begins and ceases to work. */
@@ -388,10 +392,13 @@ static void vhost_user_check(struct port *port, const struct virtq *stuck)
 
 	if (!p->session)
 		return;
+	p->harmful = true;
 	if (p->dev.mem && guest_memory_broken(p->dev.mem))
 		session_fail(p->session, "the front-end took pages of its guest's memory away");
 	else if (stuck && owns(p, stuck))
 		session_fail(p->session, "the front-end let a call to its guest block");
+	else
+		p->harmful = false;
 }
 
 const struct port_ops vhost_user_ops = {

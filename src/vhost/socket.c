@@ -435,6 +435,16 @@ void endpoint_resume(struct endpoint *e)
 	}
 }
 
+void endpoint_pause(struct endpoint *e)
+{
+	if (e->closing || e->kind == INHERIT) {
+		endpoint_resume(e);
+		return;
+	}
+	say_waiting(e, "waiting for a moment, since the last session has harmed others");
+	uv_timer_start(&e->timer, on_timer, RETRY_MAX_MS, 0);
+}
+
 void endpoint_close(struct endpoint *e)
 {
 	if (e->closing)

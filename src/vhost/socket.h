@@ -50,6 +50,12 @@ int endpoint_open(uv_loop_t *loop, const struct endpoint_config *config,
  */
 void endpoint_resume(struct endpoint *endpoint);
 
+/*
+ * The same, after a second's pause: for a front-end whose session has cost others time, and would
+ * again.
+ */
+void endpoint_pause(struct endpoint *endpoint);
+
 /* Closes it and removes its own socket file. */
 void endpoint_close(struct endpoint *endpoint);
 

@@ -150,6 +150,8 @@ static void the_switch_ends_while_a_call_blocks(void **state)
 	ring_calls_on(rx);
 	send_one(a, 0, 1, 60, 0);
 	usleep(2000); /* it hangs; the watchdog would come after 100 ms */
+	driver_close(a);
+	driver_close(b);
 }
 
 int main(void)
