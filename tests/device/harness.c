@@ -54,6 +54,30 @@ static json_t *ask(struct rig *rig, const char *method)
 	return rc ? NULL : result;
 }
 
+/* Of the test that runs, for what is told when it fails. */
+static struct rig *current;
+
+/* What the switch counted as dropped, on stderr. */
+static void print_drops(void)
+{
+	json_t *answer = ask(current, "show.port"), *row;
+	size_t i;
+
+	json_array_foreach (json_object_get(answer, "ports"), i, row) {
+		const char *sides[] = { "ingress", "egress" };
+
+		for (unsigned k = 0; k < 2; k++) {
+			json_t *dropped =
+				json_object_get(json_object_get(row, sides[k]), "dropped");
+			char *text = json_dumps(dropped, 0);
+
+			print_error("port %zu %s dropped: %s\n", i, sides[k], text);
+			free(text);
+		}
+	}
+	json_decref(answer);
+}
+
 int rig_setup(void **state)
 {
 	struct rig *rig = calloc(1, sizeof(*rig));
@@ -68,7 +92,7 @@ int rig_setup(void **state)
 	snprintf(rig->control, sizeof(rig->control), "%s/control", rig->folder);
 	for (unsigned i = 0; i < PORTS; i++)
 		snprintf(rig->socket[i], sizeof(rig->socket[i]), "%s/p%u", rig->folder, i);
-	*state = rig;
+	*state = current = rig;
 	rig->child = fork();
 	if (!rig->child)
 		become_switch(rig);
@@ -451,6 +475,7 @@ void stream_run(struct stream *s)
 				check_frame(s, got, &f, received++);
 			progress = clock_ns();
 		} else if (clock_ns() - progress > PATIENCE_MS * 1000000ull) {
+			print_drops();
 			fail_msg("%u of %u frames sent, only %u arrived; %u not taken, %u pending",
 				 sent, s->count, received,
 				 ring_outstanding(&s->from->ring[DRIVER_TX(s->from_pair)]) -
