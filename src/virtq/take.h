@@ -63,6 +63,7 @@ static inline bool take_chain(const struct virtq *vq, const struct split_entry *
 	uint64_t room;
 
 	t->chain[t->chains].head = e->head;
+	t->chain[t->chains].room = 0;
 	t->chains++;
 	if (e->whole && t->spans < BATCH_SPANS) {
 		t->span[t->spans] = (struct span){ .at = e->at, .len = e->len };
