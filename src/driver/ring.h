@@ -14,6 +14,7 @@
 #define RINGWAY_DRIVER_RING_H
 
 #include <linux/virtio_ring.h>
+#include <string.h>
 
 #include "base/atomic.h"
 #include "base/base.h"
@@ -147,17 +148,34 @@ static inline void ring_write_desc(struct vring_desc *desc, uint64_t gpa, uint32
 	desc->next = next;
 }
 
-/* ring_add() for one piece; the caller has looked at ring_room(). */
-static inline void ring_add_one(struct driver_ring *r, void *at, uint32_t len, bool writable,
-				void *token)
+/*
+ * ring_add() for `n` buffers of one piece each, whose tokens are themselves; the caller has looked
+ * at ring_room(). The ring's fields are kept in registers, since every store might change them as
+ * far as the compiler knows.
+ */
+static inline void ring_add_buffers(struct driver_ring *r, void *const *buffers, unsigned n,
+				    uint32_t len, bool writable)
 {
-	uint16_t i = ring_pop_free(r);
+	const uint64_t rest = len | (uint64_t)(writable ? VRING_DESC_F_WRITE : 0) << 32;
+	const uint32_t capacity = writable ? len : 0;
+	const uint64_t to_gpa = r->to_gpa;
+	const uint16_t mask = r->mask, *free = r->free;
+	uint16_t *avail = r->avail->ring;
+	struct vring_desc *desc = r->desc;
+	struct driver_slot *slot = r->slot;
+	uint16_t at = r->avail_next, from = r->free_first;
 
-	ring_write_desc(&r->desc[i], ring_gpa(r, at), len, writable ? VRING_DESC_F_WRITE : 0, 0);
-	r->slot[i].token = token;
-	r->slot[i].capacity = writable ? len : 0;
-	r->slot[i].count = 1;
-	r->avail->ring[r->avail_next++ & r->mask] = i;
+	r->avail_next += (uint16_t)n;
+	r->free_first += (uint16_t)n;
+	r->free_count -= (uint16_t)n;
+	for (unsigned i = 0; i < n; i++) {
+		uint16_t d = free[from++ & mask];
+		uint64_t words[2] = { (uint64_t)(uintptr_t)buffers[i] + to_gpa, rest };
+
+		memcpy(&desc[d], words, sizeof(words));
+		slot[d] = (struct driver_slot){ buffers[i], capacity, 1, 0 };
+		avail[at++ & mask] = d;
+	}
 }
 
 /* Partner: the device's acquire of avail->idx (2.7.13.3.1). */
@@ -203,7 +221,10 @@ static inline uint16_t ring_pending(const struct driver_ring *r)
  */
 static inline unsigned ring_take(struct driver_ring *r, struct driver_done *done, unsigned max)
 {
-	uint16_t pending = ring_pending(r);
+	const uint16_t pending = ring_pending(r), mask = r->mask;
+	const struct vring_used_elem *used = r->used->ring;
+	struct driver_slot *slots = r->slot;
+	uint16_t next = r->used_next;
 	unsigned n;
 
 	if (!pending || unlikely(r->broken))
@@ -212,28 +233,30 @@ static inline unsigned ring_take(struct driver_ring *r, struct driver_done *done
 		ring_break(r, "used index beyond what is in flight");
 		return 0;
 	}
-	for (n = 0; n < pending && n < max; n++) {
-		const struct vring_used_elem *e = &r->used->ring[r->used_next & r->mask];
+	max = MIN(max, (unsigned)pending);
+	for (n = 0; n < max; n++) {
+		const struct vring_used_elem *e = &used[next & mask];
 		uint32_t id = load_relaxed(&e->id), len = load_relaxed(&e->len);
+		struct driver_slot *slot = &slots[id & mask];
 
-		if (unlikely(id > r->mask || !r->slot[id].count)) {
+		if (unlikely(id > mask || !slot->count)) {
 			ring_break(r, "used a descriptor that is not in flight");
 			break;
 		}
-		if (unlikely(len > r->slot[id].capacity)) {
+		if (unlikely(len > slot->capacity)) {
 			ring_break(r, "used more bytes than were writable");
 			break;
 		}
-		done[n].token = r->slot[id].token;
-		done[n].len = len;
-		if (likely(r->slot[id].count == 1)) {
-			r->slot[id].count = 0;
+		done[n] = (struct driver_done){ slot->token, len };
+		if (likely(slot->count == 1)) {
+			slot->count = 0;
 			ring_push_free(r, (uint16_t)id);
 		} else {
 			ring_free_chain(r, (uint16_t)id);
 		}
-		r->used_next++;
+		next++;
 	}
+	r->used_next = next;
 	return n;
 }
 

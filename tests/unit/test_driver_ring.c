@@ -49,6 +49,14 @@ static int tear_down(void **state)
 	return 0;
 }
 
+/* One buffer of `len` bytes. */
+static void add_one(struct driver_ring *r, void *at, uint32_t len, bool writable, void *token)
+{
+	const struct driver_piece piece = { at, len };
+
+	assert_int_equal(ring_add(r, &piece, !writable, writable, false, token), 0);
+}
+
 /* What an honest device does, and what others do. */
 static void device_uses(struct driver_ring *r, uint32_t id, uint32_t len)
 {
@@ -121,7 +129,7 @@ static void indexes_wrap(void **state)
 	struct driver_done done;
 
 	for (unsigned i = 0; i < 200000; i++) {
-		ring_add_one(r, f->buffer, 10, true, f->buffer + i % 7);
+		add_one(r, f->buffer, 10, true, f->buffer + i % 7);
 		ring_flush(r);
 		device_uses(r, r->avail->ring[i & r->mask], i % 11);
 		assert_int_equal(ring_take(r, &done, 1), 1);
@@ -138,13 +146,13 @@ static void kicks_follow_the_flag(void **state)
 	struct fixture *f = *state;
 	struct driver_ring *r = &f->ring;
 
-	ring_add_one(r, f->buffer, 10, false, f);
+	add_one(r, f->buffer, 10, false, f);
 	ring_flush(r);
 	assert_int_equal(kicks(r), 1);
 	ring_flush(r); /* nothing new */
 	assert_int_equal(kicks(r), 0);
 	r->used->flags = VRING_USED_F_NO_NOTIFY;
-	ring_add_one(r, f->buffer, 10, false, f);
+	add_one(r, f->buffer, 10, false, f);
 	ring_flush(r);
 	assert_int_equal(kicks(r), 0);
 }
@@ -157,18 +165,18 @@ static void kicks_follow_the_event_index(void **state)
 	r->event_idx = true;
 	r->used->flags = VRING_USED_F_NO_NOTIFY; /* means nothing now */
 	*r->avail_event = 1;
-	ring_add_one(r, f->buffer, 10, false, f);
+	add_one(r, f->buffer, 10, false, f);
 	ring_flush(r);
 	assert_int_equal(kicks(r), 0); /* entry 0: not yet */
-	ring_add_one(r, f->buffer, 10, false, f);
+	add_one(r, f->buffer, 10, false, f);
 	ring_flush(r);
 	assert_int_equal(kicks(r), 1); /* entry 1 */
-	ring_add_one(r, f->buffer, 10, false, f);
+	add_one(r, f->buffer, 10, false, f);
 	ring_flush(r);
 	assert_int_equal(kicks(r), 0);
 	*r->avail_event = 4;
 	for (unsigned i = 0; i < 3; i++)
-		ring_add_one(r, f->buffer, 10, false, f);
+		add_one(r, f->buffer, 10, false, f);
 	ring_flush(r);
 	assert_int_equal(kicks(r), 1); /* 3, 4 and 5 at once */
 }
@@ -187,7 +195,7 @@ static void calls_are_asked_for_and_not(void **state)
 	assert_int_equal(*r->used_event, 0);
 	ring_calls_off(r);
 	assert_int_equal(*r->used_event, 0x8000);
-	ring_add_one(r, f->buffer, 10, false, f);
+	add_one(r, f->buffer, 10, false, f);
 	ring_flush(r);
 	device_uses(r, 0, 0);
 	assert_true(ring_calls_on(r));
@@ -201,7 +209,7 @@ static void assert_breaks(void **state, uint16_t jump, uint32_t id, uint32_t len
 	const struct driver_piece two[] = { { f->buffer, 10 }, { f->buffer, 10 } };
 	struct driver_done done[4];
 
-	ring_add_one(r, f->buffer, 10, true, f);
+	add_one(r, f->buffer, 10, true, f);
 	assert_int_equal(ring_add(r, two, 0, 2, false, f), 0);
 	ring_flush(r);
 	r->used->ring[0] = (struct vring_used_elem){ id, len };
@@ -260,8 +268,8 @@ static void a_repeated_id_breaks(void **state)
 	struct driver_ring *r = &f->ring;
 	struct driver_done done[4];
 
-	ring_add_one(r, f->buffer, 10, true, f);
-	ring_add_one(r, f->buffer, 10, true, f);
+	add_one(r, f->buffer, 10, true, f);
+	add_one(r, f->buffer, 10, true, f);
 	ring_flush(r);
 	device_uses(r, 1, 10);
 	device_uses(r, 1, 10);
@@ -317,7 +325,7 @@ static void frames_are_checked_against_what_was_used(void **state)
 		d.config.rx_buffer = 2048;
 		d.ring = &f->ring;
 		d.pool = &(struct driver_pool){ .free = pool };
-		ring_add_one(&f->ring, f->buffer, 2048, true, f->buffer);
+		add_one(&f->ring, f->buffer, 2048, true, f->buffer);
 		ring_flush(&f->ring);
 		((struct virtio_net_hdr_mrg_rxbuf *)f->buffer)->num_buffers = cases[i].num_buffers;
 		device_uses(&f->ring, 0, cases[i].len);

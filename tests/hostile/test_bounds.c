@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lengths, counts and headers that go to the limit and beyond, in what guests send and in the
+ * buffers that they post: each is bounded, counted, and harms nobody else.
+ */
+#include "harness.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define NEXT	 VRING_DESC_F_NEXT
+#define WRITE	 VRING_DESC_F_WRITE
+#define INDIRECT VRING_DESC_F_INDIRECT
+#define EXTRA	 (5u << 20)	 /* bytes of guest memory to play with */
+#define NOWHERE	 0x7000000000ull /* no region there */
+
+/* Ring of 4096: chains as long as it, of one byte each. */
+static void long_chains_are_bounded(void **state)
+{
+	struct driver_config c = { .ring_size = 4096,
+				   .extra = EXTRA,
+				   .features = driver_features_default() &
+					       ~BIT(VIRTIO_RING_F_INDIRECT_DESC) };
+	struct driver *a = rig_open(*state, 0, &c), *b = rig_open(*state, 1, NULL);
+	struct driver_ring *tx = &a->ring[DRIVER_TX(0)];
+	uint8_t *bytes = driver_memory_alloc(&a->mem, EXTRA, 4096);
+	static struct driver_piece pieces[4096];
+	struct stream good = { .from = a, .to = b };
+	struct driver_done done;
+
+	frame_make(bytes + 12, 4096, 0, 1, 5);
+	for (unsigned i = 0; i < 4096; i++)
+		pieces[i] = (struct driver_piece){ bytes + i, 1 };
+	driver_reclaim(a, 0);
+	assert_int_equal(ring_add(tx, pieces, 1500, 0, false, NULL), 0);
+	ring_flush(tx);
+	assert_true(receive_one(b, 0, 1, 1500 - 12, 5, 1000));
+	assert_true(script_wait_idle(tx, 1000));
+	assert_int_equal(ring_take(tx, &done, 1), 1);
+	for (unsigned n = 2049; n <= 4096; n += 2047) {
+		assert_int_equal(ring_add(tx, pieces, n, 0, false, NULL), 0);
+		ring_flush(tx);
+		assert_true(script_wait_idle(tx, 1000));
+		assert_int_equal(ring_take(tx, &done, 1), 1);
+		assert_int_equal(done.len, 0);
+	}
+	rig_assert_dropped(*state, 0, "chain_pieces", 2);
+	stream_both(&good);
+	driver_close(a);
+	driver_close(b);
+}
+
+/* An indirect table may claim 2^28 descriptors of no length: it must not be walked to its end. */
+static void a_huge_table_is_not_walked_to_its_end(void **state)
+{
+	struct driver_config c = { .extra = 64u << 20 };
+	struct driver *a = rig_open(*state, 0, &c), *b = rig_open(*state, 1, NULL);
+	struct driver_ring *tx = &a->ring[DRIVER_TX(0)];
+	uint32_t len = 48u << 20;
+	struct vring_desc *table = driver_memory_alloc(&a->mem, len, 4096);
+	struct stream good = { .from = a, .to = b };
+	struct driver_done done;
+	uint64_t start;
+
+	assert_non_null(table);
+	table[0] = (struct vring_desc){ .flags = VRING_DESC_F_NEXT, .next = 0 };
+	driver_reclaim(a, 0);
+	start = clock_ns();
+	for (unsigned i = 0; i < 128; i++) {
+		struct script_desc d = { driver_memory_gpa(&a->mem, table), len, INDIRECT, 0 };
+
+		assert_true(script_chain(tx, &d, 1, 0, NULL, NULL) >= 0);
+	}
+	ring_flush(tx);
+	rig_assert_dropped(*state, 0, "chain_loop", 128);
+	/* 3 million links each would take it a second. */
+	assert_true(clock_ns() - start < 500000000);
+	assert_true(script_wait_idle(tx, 1000));
+	for (unsigned i = 0; i < 128; i++)
+		assert_int_equal(ring_take(tx, &done, 1), 1);
+	stream_both(&good);
+	driver_close(a);
+	driver_close(b);
+}
+
+/* More than 4 GiB in all, and in 32 bits just a small frame. */
+static void lengths_do_not_wrap(void **state)
+{
+	struct driver_config c = { .ring_size = 2048, .extra = 2 * EXTRA };
+	struct driver *a = rig_open(*state, 0, &c), *b = rig_open(*state, 1, NULL);
+	struct driver_ring *tx = &a->ring[DRIVER_TX(0)];
+	uint8_t *bytes = driver_memory_alloc(&a->mem, EXTRA, 4096);
+	static struct driver_piece pieces[1025];
+	struct stream good = { .from = a, .to = b };
+	struct driver_done done;
+
+	assert_non_null(bytes);
+	for (unsigned i = 0; i < 1024; i++)
+		pieces[i] = (struct driver_piece){ bytes, 4u << 20 };
+	pieces[1024] = (struct driver_piece){ bytes, 72 };
+	driver_reclaim(a, 0);
+	assert_int_equal(ring_add(tx, pieces, 1025, 0, false, NULL), 0);
+	ring_flush(tx);
+	assert_true(script_wait_idle(tx, 1000));
+	assert_int_equal(ring_take(tx, &done, 1), 1);
+	rig_assert_dropped(*state, 0, "frame_long", 1);
+	stream_both(&good);
+	driver_close(a);
+	driver_close(b);
+}
+
+/* CVE-2024-11614, DPDK 7023f3e532: headers that lie about their frame. */
+static void lying_headers_are_dropped(void **state)
+{
+	const uint64_t offloads =
+		BIT(VIRTIO_NET_F_CSUM) | BIT(VIRTIO_NET_F_HOST_TSO4) | BIT(VIRTIO_NET_F_HOST_TSO6);
+	const struct virtio_net_hdr bad[] = {
+		{ .flags = 1, .csum_start = 99 },
+		{ .flags = 1, .csum_start = 100 },
+		{ .flags = 1, .csum_start = 0xffff },
+		{ .flags = 1, .csum_start = 50, .csum_offset = 49 },
+		{ .flags = 1, .csum_start = 50, .csum_offset = 0xffff },
+		{ .flags = 1, .csum_start = 0xffff, .csum_offset = 0xffff },
+		{ .flags = 1, .csum_start = 34, .csum_offset = 16, .gso_type = 1 },
+		{ .flags = 1, .csum_start = 34, .csum_offset = 16, .gso_type = 7, .gso_size = 9 },
+		{ .flags = 1, .csum_start = 34, .csum_offset = 16, .gso_type = 3, .gso_size = 9 },
+		{ .flags = 1, .csum_start = 34, .csum_offset = 16, .gso_type = 0x80 },
+		{ .flags = 0, .gso_type = 1, .gso_size = 1000, .hdr_len = 54 },
+		{ .flags = 1, .csum_start = 99, .gso_type = 1, .gso_size = 9 },
+	};
+	struct driver_config c = { .features = driver_features_default() | offloads };
+	struct driver *a = rig_open(*state, 0, &c), *b = rig_open(*state, 1, NULL);
+	struct stream good = { .from = a, .to = b };
+	uint8_t frame[100];
+
+	frame_make(frame, sizeof(frame), 0, 1, 1);
+	for (unsigned i = 0; i < ARRAY_SIZE(bad); i++) {
+		assert_int_equal(driver_send(a, 0, &bad[i], frame, sizeof(frame), NULL), 0);
+		driver_flush(a, DRIVER_TX(0));
+		assert_true(script_wait_idle(&a->ring[DRIVER_TX(0)], 1000));
+		rig_assert_dropped(*state, 0, "header_bad", i + 1);
+	}
+	stream_both(&good);
+	driver_close(a);
+	driver_close(b);
+}
+
+/*
+ * Malformed rx chains: returned empty, the frame that met them counted, and the next frame goes to
+ * the next buffer.
+ */
+static void bad_rx_chains_cost_one_frame_each(void **state)
+{
+	struct driver *a = rig_open(*state, 0, NULL);
+	struct driver_config c = { .quirks = DRIVER_NO_RX_BUFFERS, .extra = EXTRA };
+	struct driver *b = rig_open(*state, 1, &c);
+	struct driver_ring *rx = &b->ring[DRIVER_RX(0)];
+	struct driver_pool *pool = &b->pool[DRIVER_RX(0)];
+	uint64_t gpa = driver_memory_gpa(&b->mem, pool->free[0]);
+	const struct script_desc bad[][2] = {
+		{ { gpa, 2048, 0, 0 } },
+		{ { gpa, 1000, NEXT | WRITE, SCRIPT_NEXT }, { gpa, 1000, 0, 0 } },
+		{ { gpa, 1000, NEXT, SCRIPT_NEXT }, { gpa, 1000, WRITE, 0 } },
+		{ { gpa, 2048, NEXT | WRITE, 256 } },
+		{ { NOWHERE, 2048, WRITE, 0 } },
+		{ { gpa, 12, NEXT | WRITE, SCRIPT_NEXT }, { NOWHERE, 2000, WRITE, 0 } },
+		{ { UINT64_MAX - 5, 2048, WRITE, 0 } },
+		{ { gpa, 0, INDIRECT, 0 } },
+		{ { gpa, 32, INDIRECT | NEXT | WRITE, SCRIPT_NEXT }, { gpa, 2000, WRITE, 0 } },
+		{ { gpa, 0xfffffff0, INDIRECT, 0 } },
+	};
+
+	assert_true(receive_one(b, 0, 1, 60, 0, 10) == false);
+	for (unsigned i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct driver_done done;
+		struct driver_piece piece;
+
+		while (ring_take(rx, &done, 1))
+			;
+		/* Whatever was posted before is used up by frames. */
+		while (ring_outstanding(rx)) {
+			send_one(a, 0, 1, 60, 1);
+			assert_true(script_wait_idle(&a->ring[DRIVER_TX(0)], 1000));
+			while (ring_take(rx, &done, 1))
+				;
+		}
+		assert_true(script_chain(rx, bad[i], bad[i][0].flags & NEXT ? 2 : 1, 0, NULL,
+					 NULL) >= 0);
+		piece = (struct driver_piece){ pool->free[1], 2048 };
+		assert_int_equal(ring_add(rx, &piece, 0, 1, false, piece.at), 0);
+		ring_flush(rx);
+		send_one(a, 0, 1, 60, 2);
+		rig_assert_dropped(*state, 1, "rx_chain", i + 1);
+		assert_int_equal(ring_take(rx, &done, 1), 1);
+		assert_int_equal(done.len, 0);
+		send_one(a, 0, 1, 60, 3);
+		assert_true(script_wait_idle(rx, 1000));
+		assert_int_equal(ring_take(rx, &done, 1), 1);
+		assert_int_equal(done.len, 72);
+		assert_ptr_equal(done.token, piece.at);
+	}
+	driver_close(a);
+	driver_close(b);
+}
+
+/* Buffers of no bytes at all: chains that are taken for one frame end somewhere. */
+static void rx_buffers_of_nothing_do_not_hang(void **state)
+{
+	struct driver *a = rig_open(*state, 0, NULL), *c = rig_open(*state, 2, NULL);
+	struct driver_config config = { .quirks = DRIVER_NO_RX_BUFFERS, .ring_size = 32768 };
+	struct driver *b = rig_open(*state, 1, &config);
+	struct driver_ring *rx = &b->ring[DRIVER_RX(0)];
+	struct stream good = { .from = a, .to = c, .to_port = 2 };
+	const struct script_desc empty = { b->mem.gpa, 0, WRITE, 0 };
+
+	send_one(b, 1, 0, 60, 9); /* so that nothing is flooded */
+	assert_true(receive_one(a, 1, 0, 60, 9, 1000));
+	for (unsigned i = 0; i < 32767; i++)
+		assert_true(script_chain(rx, &empty, 1, 0, NULL, NULL) >= 0);
+	ring_flush(rx);
+	for (unsigned i = 0; i < 1000; i++) {
+		send_one(a, 0, 1, 60, i);
+		assert_true(script_wait_idle(&a->ring[DRIVER_TX(0)], 1000));
+	}
+	while (receive_one(c, 1, 0, 60, 9, 20))
+		;
+	stream_both(&good);
+	driver_close(a);
+	driver_close(b);
+	driver_close(c);
+}
+
+int main(void)
+{
+#define CASE(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
+	const struct CMUnitTest tests[] = {
+		CASE(long_chains_are_bounded),
+		CASE(a_huge_table_is_not_walked_to_its_end),
+		CASE(lengths_do_not_wrap),
+		CASE(lying_headers_are_dropped),
+		CASE(bad_rx_chains_cost_one_frame_each),
+		CASE(rx_buffers_of_nothing_do_not_hang),
+	};
+
+	return cmocka_run_group_tests_name("bounds", tests, NULL, NULL);
+}
