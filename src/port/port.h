@@ -34,6 +34,7 @@ struct port_queue {
 
 	unsigned home; /* the pool's: one more than the worker that had it last, or has it */
 	uint32_t id;   /* of this being up, the pool's: another one each time */
+	bool watched;  /* the pool's: its owner is woken by `kick` */
 
 	/* The worker's that owns it. */
 	uint32_t owned;		/* `id` when the worker took it over */

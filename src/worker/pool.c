@@ -2,10 +2,10 @@
 /*
  * The control side of the workers: threads, and who owns which queue.
  *
- * A worker's set of queues is immutable. A change makes a new set, publishes it, frees the old one
- * after a grace period and wakes the worker. The set's order is what a kick's epoll event refers
- * to, so a queue is added at the end and a removed one leaves a gap that the last one fills. A
- * queue that comes back goes to the worker that had it, which may still be in a turn of it.
+ * A worker's set of queues has slots. A queue that comes takes a free one, and the worker is woken;
+ * one that goes leaves it free, which takes no memory and cannot fail, and the worker may be in a
+ * turn of it until the end of a grace period. A kick's epoll event says slot and queue. A queue
+ * that comes back goes to the worker that had it, for that one may still be in such a turn.
  */
 #include "worker/pool.h"
 
@@ -23,6 +23,7 @@
 #include "policy/place.h"
 #include "worker/worker.h"
 
+#define SLOTS_MIN	8u
 #define WATCHDOG_NS	100000000u
 #define WATCHDOG_SIGNAL SIGUSR1
 
@@ -64,13 +65,28 @@ static int check_sleep(const struct worker *w, struct error *err)
 	return 0;
 }
 
+/* `room` slots, the first of them as in `before` (NULL: none); NULL: no memory. */
+static struct queue_set *set_new(unsigned room, const struct queue_set *before)
+{
+	struct queue_set *set = calloc(1, sizeof(*set) + room * sizeof(set->queue[0]));
+
+	if (!set)
+		return NULL;
+	set->room = room;
+	if (before) {
+		set->end = before->end;
+		memcpy(set->queue, before->queue, before->end * sizeof(set->queue[0]));
+	}
+	return set;
+}
+
 static int worker_start(struct worker *w, struct error *err)
 {
 	int r;
 
 	w->epoll = epoll_create1(EPOLL_CLOEXEC);
 	w->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	w->set = calloc(1, sizeof(*w->set));
+	w->set = set_new(SLOTS_MIN, NULL);
 	w->batch = aligned_alloc(CACHE_LINE, sizeof(*w->batch));
 	if (w->epoll < 0 || w->wake < 0 || !w->set || !w->batch)
 		return error_set(err, ENOMEM, "cannot make a worker: %s", strerror(errno));
@@ -86,22 +102,13 @@ static int worker_start(struct worker *w, struct error *err)
 	return 0;
 }
 
-/* What is left of a worker's set when there is no memory for a smaller one. */
-static struct queue_set nothing;
-
-static void set_release(void *set)
-{
-	if (set != &nothing)
-		free(set);
-}
-
 static void worker_free(struct worker *w)
 {
 	if (w->epoll >= 0)
 		close(w->epoll);
 	if (w->wake >= 0)
 		close(w->wake);
-	set_release(w->set);
+	free(w->set);
 	free(w->batch);
 }
 
@@ -168,14 +175,14 @@ void pool_stop(struct pool *pool)
 }
 
 static struct worker *find_owner(const struct pool *pool, const struct port_queue *queue,
-				 unsigned *ret_at)
+				 unsigned *ret_slot)
 {
 	for (unsigned i = 0; i < pool->n; i++) {
 		const struct worker *w = &pool->worker[i];
 
-		for (unsigned at = 0; at < w->set->n; at++) {
-			if (w->set->queue[at] == queue) {
-				*ret_at = at;
+		for (unsigned slot = 0; slot < w->set->end; slot++) {
+			if (w->set->queue[slot] == queue) {
+				*ret_slot = slot;
 				return (struct worker *)w;
 			}
 		}
@@ -183,38 +190,38 @@ static struct worker *find_owner(const struct pool *pool, const struct port_queu
 	return NULL;
 }
 
-static struct queue_set *set_new(unsigned n)
-{
-	struct queue_set *set = malloc(sizeof(*set) + n * sizeof(set->queue[0]));
-
-	if (set)
-		set->n = n;
-	return set;
-}
-
-static void set_replace(struct worker *w, struct queue_set *set)
-{
-	struct queue_set *before = w->set;
-
-	rcu_publish(w->set, set);
-	rcu_free_later(before, set_release);
-	wake(w);
-}
-
 static struct worker *place(struct pool *pool)
 {
 	unsigned load[WORKERS_MAX];
 
 	for (unsigned i = 0; i < pool->n; i++)
-		load[i] = pool->worker[i].set->n;
+		load[i] = pool->worker[i].queues;
 	return &pool->worker[place_queue(load, pool->n)];
+}
+
+/* A free slot; -ENOMEM if there is none and none can be made. */
+static int find_slot(struct worker *w)
+{
+	struct queue_set *before = w->set, *set;
+	unsigned slot = 0;
+
+	while (slot < before->end && before->queue[slot])
+		slot++;
+	if (slot < before->room)
+		return (int)slot;
+	set = set_new(2 * before->room, before);
+	if (!set)
+		return -ENOMEM;
+	rcu_publish(w->set, set);
+	rcu_free_later(before, free);
+	return (int)slot;
 }
 
 void pool_queue_up(struct pool *pool, struct port_queue *queue)
 {
-	struct queue_set *set;
 	struct worker *w;
 	unsigned at;
+	int slot, r;
 
 	w = find_owner(pool, queue, &at);
 	if (w) {
@@ -222,51 +229,43 @@ void pool_queue_up(struct pool *pool, struct port_queue *queue)
 		return;
 	}
 	w = queue->home ? &pool->worker[queue->home - 1] : place(pool);
-	at = w->set->n;
-	set = set_new(at + 1);
-	if (!set) {
+	slot = find_slot(w);
+	if (slot < 0) {
 		log_event(LOG_ERROR, queue->port->name, "no memory to serve a queue");
 		return;
 	}
-	memcpy(set->queue, w->set->queue, at * sizeof(set->queue[0]));
-	set->queue[at] = queue;
 	queue->home = (unsigned)(w - pool->worker) + 1;
 	store_relaxed(&queue->id, ++pool->last_id);
-	if (queue->kick >= 0 && watch(w, queue->kick, (uint64_t)at << 32 | queue->id))
-		log_event(LOG_ERROR, queue->port->name, "cannot watch a kick: %s", strerror(errno));
-	set_replace(w, set);
+	r = queue->kick < 0 ? -EBADF : watch(w, queue->kick, (uint64_t)slot << 32 | queue->id);
+	if (r && queue->kick >= 0)
+		log_event(LOG_WARN, queue->port->name,
+			  "cannot watch a kick (%s): a queue is looked at every millisecond",
+			  strerror(-r));
+	store_relaxed(&queue->watched, !r);
+	rcu_publish(w->set->queue[slot], queue);
+	rcu_publish(w->set->end, MAX(w->set->end, (unsigned)slot + 1));
+	w->queues++;
+	wake(w);
 }
 
 void pool_queue_down(struct pool *pool, struct port_queue *queue)
 {
 	struct queue_set *set;
 	struct worker *w;
-	unsigned at, last;
+	unsigned slot, end;
 
-	w = find_owner(pool, queue, &at);
+	w = find_owner(pool, queue, &slot);
 	if (!w)
 		return;
-	last = w->set->n - 1;
-	if (queue->kick >= 0)
+	set = w->set;
+	end = set->end;
+	if (queue->watched)
 		epoll_ctl(w->epoll, EPOLL_CTL_DEL, queue->kick, NULL);
-	set = set_new(last);
-	if (!set) {
-		/* Rather serve nothing than a queue that is about to be freed. */
-		log_event(LOG_ERROR, NULL, "no memory: a worker stops serving all its queues");
-		set_replace(w, &nothing);
-		return;
-	}
-	memcpy(set->queue, w->set->queue, last * sizeof(set->queue[0]));
-	if (at < last) {
-		struct port_queue *moved = w->set->queue[last];
-		struct epoll_event event = { .events = EPOLLIN | EPOLLET,
-					     .data.u64 = (uint64_t)at << 32 | moved->id };
-
-		set->queue[at] = moved;
-		if (moved->kick >= 0)
-			epoll_ctl(w->epoll, EPOLL_CTL_MOD, moved->kick, &event);
-	}
-	set_replace(w, set);
+	rcu_publish(set->queue[slot], NULL);
+	while (end && !set->queue[end - 1])
+		end--;
+	rcu_publish(set->end, end);
+	w->queues--;
 }
 
 const struct virtq *pool_watchdog(struct pool *pool)
@@ -311,7 +310,7 @@ void pool_report(struct pool *pool, unsigned worker, struct worker_report *ret)
 		.frames = load_relaxed(&w->frames),
 		.bursts = load_relaxed(&w->bursts),
 		.sleeps = load_relaxed(&w->sleeps),
-		.queues = w->set->n,
+		.queues = w->queues,
 		.armed = load_relaxed(&w->armed),
 	};
 }

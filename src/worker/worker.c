@@ -8,8 +8,8 @@
  * while some are polled it looks at the armed ones itself, every 16th pass, instead of asking
  * epoll. Calls are made late (policy/call) but before any sleep.
  *
- * Pointers got from RCU (the queue set, ports, rings listed for calls) live until the worker is
- * quiescent: at the end of a pass, and only when no calls are pending.
+ * Pointers got from RCU (the queue set, queues, ports, rings listed for calls) live until the
+ * worker is quiescent: at the end of a pass, and only when no calls are pending.
  */
 #include "worker/worker.h"
 
@@ -76,6 +76,18 @@ static void look_at_calls(struct worker *w)
 	w->uncalled = 0;
 }
 
+/*
+ * A queue that has come, or come again: it begins polled, and what it still held for somebody is
+ * out of date.
+ */
+static void adopt(struct worker *w, struct port_queue *q, uint32_t id)
+{
+	q->owned = id;
+	q->armed = false;
+	q->poll = (struct poll_state){ 0 };
+	hold_drop(w->sw, q);
+}
+
 /* What a pass found out. */
 struct pass {
 	bool moved;    /* frames */
@@ -84,24 +96,32 @@ struct pass {
 	bool kickless; /* a queue can only be looked at */
 };
 
-static struct pass pass(struct worker *w, const struct queue_set *set, uint64_t now)
+static struct pass pass(struct worker *w, uint64_t now)
 {
+	const struct queue_set *set = rcu_read(w->set);
 	bool look = w->pass++ % ARMED_LOOK_PASSES == 0;
+	unsigned end = rcu_read(set->end);
 	struct pass p = { 0 };
 	uint32_t armed = 0;
 
-	for (unsigned i = 0; i < set->n; i++) {
-		struct port_queue *q = set->queue[i];
+	for (unsigned i = 0; i < end; i++) {
+		struct port_queue *q = rcu_read(set->queue[i]);
+		uint32_t id;
 
+		if (!q)
+			continue;
+		id = load_relaxed(&q->id);
+		if (unlikely(q->owned != id))
+			adopt(w, q, id);
 		if (q->armed && look && q->port->ops->ready(q))
 			wake_queue(q);
 		if (!q->armed)
 			p.moved |= turn(w, q, now);
-		if (w->uncalled >= CALL_BURSTS)
+		if (call_due(w->uncalled, 0, w->per_us))
 			look_at_calls(w);
 		if (q->armed) {
 			armed++;
-			p.kickless |= load_relaxed(&q->kick) < 0;
+			p.kickless |= !load_relaxed(&q->watched);
 		} else if (hold_empty(q)) {
 			p.polled = true;
 		} else {
@@ -114,26 +134,23 @@ static struct pass pass(struct worker *w, const struct queue_set *set, uint64_t 
 
 static void call_late(struct worker *w, bool moved, uint64_t now)
 {
-	if (moved) {
+	if (moved)
 		w->idle = 0;
-	} else if (!w->idle) {
+	else if (!w->idle)
 		w->idle = now;
-	}
-	if (w->calls.first && call_due(w->uncalled, w->idle ? now - w->idle : 0, w->per_us))
+	if (w->idle && w->calls.first && call_due(w->uncalled, now - w->idle, w->per_us))
 		look_at_calls(w);
 }
 
-/* The kick's event says where in the set its queue was when it came up. */
-static void kicked(struct worker *w, const struct queue_set *set, uint64_t event)
+/* The kick's event says in which slot its queue is, unless that has gone since. */
+static void kicked(const struct queue_set *set, uint64_t event)
 {
-	unsigned at = (unsigned)(event >> 32);
+	struct port_queue *q = rcu_read(set->queue[event >> 32]);
 
-	if (at < set->n && load_relaxed(&set->queue[at]->id) == (uint32_t)event) {
-		count(&set->queue[at]->kicks, 1);
-		wake_queue(set->queue[at]);
-	} else {
-		w->pass = 0; /* the set has changed: look at all of them */
-	}
+	if (!q || q->owned != (uint32_t)event)
+		return;
+	count(&q->kicks, 1);
+	wake_queue(q);
 }
 
 static void sleep_until_kicked(struct worker *w, struct pass p)
@@ -157,38 +174,16 @@ static void sleep_until_kicked(struct worker *w, struct pass p)
 		if (events[i].data.u64 == WORKER_WAKE)
 			w->pass = 0; /* control has changed something: look at all of them */
 		else
-			kicked(w, set, events[i].data.u64);
+			kicked(set, events[i].data.u64);
 	}
-}
-
-/*
- * A new set. Queues that are gone may not be touched any more. Queues that have come, or come
- * again, begin polled, and what they still held for somebody is out of date.
- */
-static const struct queue_set *adopt(struct worker *w, const struct queue_set *set)
-{
-	for (unsigned i = 0; i < set->n; i++) {
-		struct port_queue *q = set->queue[i];
-
-		uint32_t id = load_relaxed(&q->id);
-
-		if (q->owned == id)
-			continue;
-		q->owned = id;
-		q->armed = false;
-		q->poll = (struct poll_state){ 0 };
-		hold_drop(w->sw, q);
-	}
-	return set;
 }
 
 static void run(struct worker *w)
 {
-	const struct queue_set *set = adopt(w, rcu_read(w->set)), *next;
 	uint64_t now = clock_cycles();
 
 	while (!load_relaxed(&w->stop)) {
-		struct pass p = pass(w, set, now);
+		struct pass p = pass(w, now);
 		uint64_t end = clock_cycles();
 
 		if (p.moved)
@@ -201,9 +196,6 @@ static void run(struct worker *w)
 		} else if (!w->calls.first) {
 			rcu_quiescent();
 		}
-		next = rcu_read(w->set);
-		if (unlikely(next != set))
-			set = adopt(w, next);
 	}
 }
 

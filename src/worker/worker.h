@@ -11,10 +11,11 @@
 
 #include "worker/pool.h"
 
-/* What a worker serves: immutable, replaced as a whole (RCU). */
+/* What a worker serves. Slots change one by one; the whole is only replaced to grow (RCU). */
 struct queue_set {
-	unsigned n;
-	struct port_queue *queue[];
+	unsigned room;		    /* slots */
+	unsigned end;		    /* one more than the last slot in use */
+	struct port_queue *queue[]; /* NULL: free */
 };
 
 struct worker {
@@ -22,8 +23,9 @@ struct worker {
 	pthread_t thread;
 	struct vswitch *sw;
 	struct queue_set *set; /* rcu_publish() by control, rcu_read() by the worker */
+	unsigned queues;       /* in it */
 	int epoll;	       /* kicks of its queues and `wake`, edge-triggered and never read */
-	int wake;	       /* eventfd: the set has changed, or stop */
+	int wake;	       /* eventfd: a queue has come, or stop */
 	int cpu;	       /* to pin to, or -1 */
 	uint32_t stop;
 	uint64_t per_us; /* cycles */

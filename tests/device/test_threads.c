@@ -124,9 +124,75 @@ static void ports_sessions_and_statistics_change_under_traffic(void **state)
 	pthread_join(threads[0], NULL);
 	pthread_join(threads[1], &failed);
 	pthread_join(threads[2], &sessions);
-	print_message("%u rounds, %ju sessions\n", rounds, (uintmax_t)(uintptr_t)sessions);
+	print_message("# %u rounds, %ju sessions\n", rounds, (uintmax_t)(uintptr_t)sessions);
 	assert_int_equal((uintptr_t)failed, 0);
 	assert_true((uintptr_t)sessions > 0);
+	assert_null(driver_broken(a));
+	assert_null(driver_broken(b));
+	driver_close(a);
+	driver_close(b);
+	rig_assert_alive(rig);
+}
+
+/* Puts the same kick in place of itself, so that the queue goes down and up as fast as it can. */
+static void *replace_kicks(void *arg)
+{
+	struct driver *d = arg;
+	uintptr_t replaced = 0;
+	struct error err;
+
+	while (!load_relaxed(&over)) {
+		if (!frontend_set_fd(&d->fe, VHOST_USER_SET_VRING_KICK, DRIVER_TX(0),
+				     d->ring[DRIVER_TX(0)].kick, &err))
+			replaced++;
+	}
+	return (void *)replaced;
+}
+
+/* A queue that comes back belongs to whoever may still be in a turn of it, and holds frames. */
+static void kicks_are_replaced_while_frames_are_held(void **state)
+{
+	uint64_t end = clock_ns() + SECONDS * 1000000000ull / 4, received = 0;
+	struct rig_counters n = { 0 };
+	struct driver *a, *b;
+	uint8_t frame[2048];
+	struct driver_frame f;
+	pthread_t thread;
+	void *replaced;
+
+	rig = *state;
+	over = 0;
+	a = rig_open(rig, 0, NULL);
+	b = rig_open(rig, 1, NULL);
+	assert_passes(a, b);
+	pthread_create(&thread, NULL, replace_kicks, a);
+	for (unsigned k = 0; clock_ns() < end; k++) {
+		frame_make(frame, 200, 0, 1, k);
+		driver_send(a, 0, NULL, frame, 200, NULL);
+		driver_flush(a, DRIVER_TX(0));
+		driver_reclaim(a, 0);
+		/* Slower than it is sent to, so that its ring is full most of the time. */
+		if (k % 4 == 0 && driver_receive(b, 0, frame, sizeof(frame), &f) > 0)
+			received++;
+	}
+	store_relaxed(&over, 1u);
+	pthread_join(thread, &replaced);
+	for (unsigned i = 0; i < 1000; i++) {
+		while (driver_receive(b, 0, frame, sizeof(frame), &f) > 0)
+			received++;
+		driver_post(b, 0);
+		n = rig_counters(rig, 0, 1);
+		if (n.sent == n.delivered + n.dropped && n.delivered == received + 1)
+			break;
+		usleep(1000);
+	}
+	print_message("# %ju kicks, %ju sent, %ju received, %ju dropped\n",
+		      (uintmax_t)(uintptr_t)replaced, (uintmax_t)n.sent, (uintmax_t)received,
+		      (uintmax_t)n.dropped);
+	assert_int_equal(n.sent, n.delivered + n.dropped);
+	assert_int_equal(n.delivered, received + 1);
+	assert_true(n.dropped);
+	assert_true((uintptr_t)replaced > 100);
 	assert_null(driver_broken(a));
 	assert_null(driver_broken(b));
 	driver_close(a);
@@ -168,8 +234,8 @@ static void a_thousand_handshakes_leave_nothing_behind(void **state)
 	}
 	rig_wait_state(rig, 0, "waiting");
 	usleep(100000); /* descriptors are closed after a grace period */
-	print_message("%u descriptors, then %u; %u kB, then %u\n", fds, rig_open_fds(rig), resident,
-		      rig_resident(rig));
+	print_message("# %u descriptors, then %u; %u kB, then %u\n", fds, rig_open_fds(rig),
+		      resident, rig_resident(rig));
 	assert_in_range(rig_open_fds(rig), 0, fds + 2);
 	assert_in_range(rig_resident(rig), 0, resident + RESIDENT_KB);
 }
@@ -179,6 +245,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(ports_sessions_and_statistics_change_under_traffic,
 						rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(kicks_are_replaced_while_frames_are_held, rig_setup,
+						rig_teardown),
 		cmocka_unit_test_setup_teardown(a_thousand_handshakes_leave_nothing_behind,
 						rig_setup, rig_teardown),
 	};
