@@ -17,7 +17,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # build directory, meson options, suites
 VARIANTS = [
     ("build-asan", ["-Dbuildtype=debugoptimized", "-Db_sanitize=address,undefined", "-Db_lundef=false"],
-     ["unit", "device", "hostile"]),
+     ["unit", "device", "hostile", "fuzz"]),
     ("build-tsan", ["-Dbuildtype=debugoptimized", "-Db_sanitize=thread", "-Db_lundef=false"], ["threads"]),
     ("build", [], ["guests"]),
 ]

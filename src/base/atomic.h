@@ -40,13 +40,4 @@ static inline void compiler_barrier(void)
 	__asm__ volatile("" ::: "memory");
 }
 
-static inline void cpu_relax(void)
-{
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
-}
-
 #endif

@@ -81,12 +81,11 @@ static enum drop add_frame(struct batch *b, const uint8_t *from, uint32_t len)
 	f->len = len - (uint32_t)VNET_HDR_LEN;
 	if (unlikely(f->len > FRAME_LEN_MAX))
 		return DROP_FRAME_LONG;
-	memcpy(&f->hdr, from, sizeof(f->hdr));
-	f->plain = !(f->hdr.flags | f->hdr.gso_type);
-	if (!f->plain && vnet_hdr_check(&f->hdr, f->len, TAP_FEATURES))
+	if (unlikely(frame_take_header(f, from, TAP_FEATURES)))
 		return DROP_HEADER_BAD;
 	f->head = b->snapshot[b->n] + VNET_HDR_LEN;
-	f->head_len = (uint16_t)MIN(f->len, SNAPSHOT_COPIED - (uint32_t)VNET_HDR_LEN);
+	f->head_len = (uint16_t)MAX(MIN(f->len, SNAPSHOT_COPIED - (uint32_t)VNET_HDR_LEN),
+				    frame_edit_end(f));
 	memcpy(f->head, from + VNET_HDR_LEN, f->head_len);
 	rest = f->len - f->head_len;
 	f->span = (uint16_t)b->spans;

@@ -76,9 +76,6 @@ enum vhost_user_protocol_feature {
 #define VHOST_USER_FDS_MAX	 8 /* descriptors with one message */
 #define VHOST_USER_PAYLOAD_MAX	 4096
 
-/* Virtio feature bits that Debian 12's kernel headers lack or keep elsewhere. */
-#define VIRTIO_NET_F_GSO_LEGACY 6
-
 struct vhost_user_header {
 	uint32_t request;
 	uint32_t flags;

@@ -9,6 +9,8 @@
 #ifndef RINGWAY_VIRTQ_BATCH_H
 #define RINGWAY_VIRTQ_BATCH_H
 
+#include <string.h>
+
 #include "base/base.h"
 #include "net/vnet_hdr.h"
 
@@ -47,6 +49,39 @@ struct batch {
 	uint8_t snapshot[BATCH_FRAMES][SNAPSHOT_ROOM] cache_aligned;
 	struct span span[BATCH_SPANS];
 };
+
+#define TCP_HEADER_MAX 60u
+
+/*
+ * Takes over the virtio-net header at `hdr` of a frame whose length is known and whose sender
+ * agreed to `features`. DROP_NONE, or DROP_HEADER_BAD.
+ */
+static inline enum drop frame_take_header(struct frame *f, const void *hdr, uint64_t features)
+{
+	enum drop drop;
+
+	memcpy(&f->hdr, hdr, sizeof(f->hdr));
+	f->plain = !(f->hdr.flags | f->hdr.gso_type);
+	if (likely(f->plain))
+		return DROP_NONE;
+	drop = vnet_hdr_check(&f->hdr, f->len, features);
+	f->plain = vnet_hdr_plain(&f->hdr);
+	return drop;
+}
+
+/*
+ * Up to which byte finishing the checksum, or making segments, may have to change the frame: the
+ * snapshot has to have that much of it, SNAPSHOT_ROOM permitting.
+ */
+static inline uint32_t frame_edit_end(const struct frame *f)
+{
+	uint32_t end = f->hdr.csum_start;
+
+	if (f->plain)
+		return 0;
+	end += f->hdr.gso_type ? TCP_HEADER_MAX : f->hdr.csum_offset + 2u;
+	return MIN(MIN(f->len, end), SNAPSHOT_ROOM - (uint32_t)VNET_HDR_LEN);
+}
 
 /* A set of frames of a batch, one bit each. */
 typedef uint32_t frame_set;

@@ -50,25 +50,15 @@ static inline unsigned gather(uint8_t *to, struct span *spans, uint32_t n)
 	return !spans[0].len;
 }
 
-static inline enum drop collect_header(const struct virtq *vq, struct frame *f, const uint8_t *hdr)
-{
-	memcpy(&f->hdr, hdr, sizeof(f->hdr));
-	f->plain = !(f->hdr.flags | f->hdr.gso_type);
-	if (likely(f->plain))
-		return DROP_NONE;
-	return vnet_hdr_check(&f->hdr, f->len, vq->features);
-}
-
 /*
- * Headers that may have to be edited can be longer than what is copied of every frame: as much as
- * there is room for. Returns how many spans were consumed whole.
+ * Headers that may have to be edited can be longer than what is copied of every frame. Returns how
+ * many spans were consumed whole.
  */
-static unsigned extend_head(struct frame *f, struct span *spans)
+static unsigned extend_head(struct frame *f, struct span *spans, uint32_t end)
 {
-	uint32_t n = MIN(f->len, SNAPSHOT_ROOM - (uint32_t)VNET_HDR_LEN) - f->head_len;
-	unsigned consumed = gather(f->head + f->head_len, spans, n);
+	unsigned consumed = gather(f->head + f->head_len, spans, end - f->head_len);
 
-	f->head_len = (uint16_t)(f->head_len + n);
+	f->head_len = (uint16_t)end;
 	return consumed;
 }
 
@@ -80,6 +70,7 @@ static inline enum drop collect_chain(struct virtq *vq, struct batch *b,
 	struct span *spans = &b->span[b->spans];
 	uint8_t *hdr = b->snapshot[b->n] + VNET_HDR_LEN - vq->hdr_len;
 	unsigned n = 1, consumed;
+	uint32_t edit_end;
 	uint64_t total;
 	enum drop drop;
 
@@ -106,11 +97,12 @@ static inline enum drop collect_chain(struct virtq *vq, struct batch *b,
 	f->head = b->snapshot[b->n] + VNET_HDR_LEN;
 	f->head_len = (uint16_t)MIN(f->len, SNAPSHOT_COPIED - vq->hdr_len);
 	consumed = gather(hdr, spans, (uint32_t)vq->hdr_len + f->head_len);
-	drop = collect_header(vq, f, hdr);
+	drop = frame_take_header(f, hdr, vq->features);
 	if (unlikely(drop))
 		return drop;
-	if (unlikely(!f->plain && consumed < n))
-		consumed += extend_head(f, spans + consumed);
+	edit_end = frame_edit_end(f);
+	if (unlikely(edit_end > f->head_len))
+		consumed += extend_head(f, spans + consumed, edit_end);
 	f->span = (uint16_t)(b->spans + consumed);
 	f->spans = (uint16_t)(n - consumed);
 	f->hashed = false;

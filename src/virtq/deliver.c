@@ -71,8 +71,6 @@ static enum drop deliver_pieces(struct virtq *vq, const struct batch *b, const s
 		put_used(vq, t, need);
 		return DROP_NONE;
 	case DROP_RX_CHAIN:
-		/* Returned with nothing in them, or the next frame would meet the same. */
-		put_used(vq, t, 0);
 		return DROP_RX_CHAIN;
 	default:
 		stage_restart(stage);

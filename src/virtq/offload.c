@@ -67,14 +67,8 @@ static enum drop take_frame(struct virtq *vq, struct split_stage *stage, uint32_
 			    struct taking *t)
 {
 	const struct split_entry *e = next_entry(vq, stage, 0);
-	enum drop drop;
 
-	if (!e)
-		return DROP_FULL;
-	drop = take(vq, stage, e, (uint64_t)vq->hdr_len + len, t);
-	if (drop == DROP_RX_CHAIN)
-		put_used(vq, t, 0);
-	return drop;
+	return e ? take(vq, stage, e, (uint64_t)vq->hdr_len + len, t) : DROP_FULL;
 }
 
 /* Where the payload goes, behind headers that are written later. */

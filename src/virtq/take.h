@@ -78,29 +78,6 @@ static inline bool take_chain(const struct virtq *vq, const struct split_entry *
 	return true;
 }
 
-/*
- * Buffers for `need` bytes, beginning with `e`. DROP_NONE: they are in `t`. DROP_FULL: the ring has
- * too few now. DROP_RX_CHAIN: the last chain of `t` is malformed, and none of them is of use.
- * DROP_TOO_BIG: they would not fit even into an idle ring.
- */
-static inline enum drop take(struct virtq *vq, struct split_stage *stage,
-			     const struct split_entry *e, uint64_t need, struct taking *t)
-{
-	t->chains = t->spans = 0;
-	t->room = 0;
-	for (;;) {
-		if (unlikely(!take_chain(vq, e, t)))
-			return DROP_RX_CHAIN;
-		if (t->room >= need)
-			return DROP_NONE;
-		if (!vq->mergeable || t->chains == MIN(vq->size, BATCH_SPANS))
-			return DROP_TOO_BIG;
-		e = next_entry(vq, stage, t->chains);
-		if (!e)
-			return DROP_FULL;
-	}
-}
-
 /* Returns the chains of `t` used, holding `len` bytes in all. */
 static inline void put_used(struct virtq *vq, const struct taking *t, uint64_t len)
 {
@@ -112,6 +89,32 @@ static inline void put_used(struct virtq *vq, const struct taking *t, uint64_t l
 		len -= part;
 	}
 	vq->avail_next += t->chains;
+}
+
+/*
+ * Buffers for `need` bytes, beginning with `e`. DROP_NONE: they are in `t`. DROP_FULL: the ring has
+ * too few now. DROP_RX_CHAIN: one was malformed, and all up to it are returned with nothing in
+ * them, or the next frame would meet the same. DROP_TOO_BIG: they would not fit even into an idle
+ * ring.
+ */
+static inline enum drop take(struct virtq *vq, struct split_stage *stage,
+			     const struct split_entry *e, uint64_t need, struct taking *t)
+{
+	t->chains = t->spans = 0;
+	t->room = 0;
+	for (;;) {
+		if (unlikely(!take_chain(vq, e, t))) {
+			put_used(vq, t, 0);
+			return DROP_RX_CHAIN;
+		}
+		if (t->room >= need)
+			return DROP_NONE;
+		if (!vq->mergeable || t->chains == MIN(vq->size, BATCH_SPANS))
+			return DROP_TOO_BIG;
+		e = next_entry(vq, stage, t->chains);
+		if (!e)
+			return DROP_FULL;
+	}
 }
 
 /* A place in a list of spans: where the next byte is read from, or goes. */

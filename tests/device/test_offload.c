@@ -311,7 +311,7 @@ static void what_waits_for_room_comes_once_and_whole(void **state)
 	struct unlike d[2];
 
 	meet(*state, d, UNLIKE_ALL, UNLIKE_GUEST_CSUM, &like);
-	while (sent < MANY || idle < 100) {
+	while (sent < MANY || idle < 5000) {
 		for (; sent < MANY; sent++) {
 			make(&p, &d[0], 7 * 1000 + sent % 7 * 1000, 1000, sent);
 			if (unlike_send(&d[0], &p))
