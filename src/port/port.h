@@ -15,6 +15,7 @@
 #include "base/drop.h"
 #include "base/error.h"
 #include "net/flow.h"
+#include "policy/full.h"
 #include "policy/poll.h"
 #include "virtq/batch.h"
 #include "virtq/notify.h"
@@ -41,6 +42,7 @@ struct port_queue {
 	uint64_t kicks;		/* wake-ups by the peer */
 	bool armed;		/* kicks on, waiting for one */
 	struct poll_state poll; /* measured arrival gaps */
+	struct full_state full; /* whom it sends to, and how long it may wait for them */
 	struct hold *hold; /* frames that wait for room at their receiver; NULL until needed, freed
 			      with the queue */
 	uint64_t last_src; /* source learned last and when, so as not to learn it again at once */
@@ -143,11 +145,6 @@ struct port {
 	char name[PORT_NAME_MAX + 1];
 	uint16_t index;	 /* in the switch's table */
 	uint64_t serial; /* never used twice, unlike index and address; set by switch_add() */
-	/*
-	 * It had no room for so long that a sender gave up waiting, and has taken nothing since:
-	 * its senders do not wait for it now. Workers; relaxed.
-	 */
-	uint32_t stalled;
 	/* Copies addressed to it that never reached a ring; many writers (add_relaxed). */
 	uint64_t egress_dropped[DROP_COUNT];
 	char *options; /* as given, canonical "key=value ...", for `save`; owned */

@@ -113,21 +113,17 @@ static void flood(struct vswitch *sw, struct port_queue *queue, struct batch *b,
 }
 
 /* To one destination with frames of its own; those for everybody come along. */
-static void deliver(struct port_queue *queue, struct port *port, struct batch *b, frame_set own,
-		    frame_set everybody, struct virtq_calls *calls, uint64_t now)
+static void deliver(struct vswitch *sw, struct port_queue *queue, struct port *port,
+		    struct batch *b, frame_set own, frame_set everybody, struct virtq_calls *calls,
+		    uint64_t now)
 {
-	frame_set set = own | everybody, refused = port->ops->egress(port, b, set, calls);
+	frame_set refused = port->ops->egress(port, b, own | everybody, calls);
 
-	if (unlikely(load_relaxed(&port->stalled)) && refused != set)
-		store_relaxed(&port->stalled, 0u);
 	if (likely(!refused))
 		return;
-	/* Nobody waits for a port that is known to be stuck. */
-	if (load_relaxed(&port->stalled))
-		own = 0;
 	port_egress_drop(port, DROP_FULL, (unsigned)__builtin_popcount(refused & ~own));
 	if (refused & own)
-		hold_add(queue, port, b, refused & own, now);
+		hold_add(sw, queue, port, b, refused & own, now);
 }
 
 void switch_forward(struct vswitch *sw, struct port_queue *queue, struct batch *b,
@@ -139,8 +135,10 @@ void switch_forward(struct vswitch *sw, struct port_queue *queue, struct batch *
 	s.flood = 0;
 	s.same = 0;
 	sort(sw, queue, b, &s);
-	for (unsigned i = 0; i < s.n; i++)
-		deliver(queue, s.to[i].port, b, s.to[i].set, s.flood, calls, now);
+	for (unsigned i = 0; i < s.n; i++) {
+		full_sent(&queue->full, s.to[i].port, now, sw->per_us);
+		deliver(sw, queue, s.to[i].port, b, s.to[i].set, s.flood, calls, now);
+	}
 	if (s.flood)
 		flood(sw, queue, b, &s, calls);
 	if (s.same)

@@ -24,6 +24,7 @@
 struct hold {
 	frame_set waiting;
 	uint64_t since;	   /* when the first of them was refused; in cycles */
+	uint64_t wait;	   /* how long they may wait */
 	size_t arena_used; /* bytes */
 	struct {
 		uint16_t index;
@@ -93,19 +94,29 @@ static bool copy_frame(struct hold *hold, const struct batch *b, unsigned number
 	return true;
 }
 
-void hold_add(struct port_queue *queue, struct port *dest, const struct batch *b, frame_set set,
-	      uint64_t now)
+void hold_add(struct vswitch *sw, struct port_queue *queue, struct port *dest,
+	      const struct batch *b, frame_set set, uint64_t now)
 {
+	bool begins = hold_empty(queue);
 	unsigned lost = 0, i;
+	uint64_t wait = 0;
 
+	if (begins) {
+		wait = full_wait(&queue->full, now, sw->per_us);
+		if (!wait) {
+			port_egress_drop(dest, DROP_FULL, (unsigned)__builtin_popcount(set));
+			return;
+		}
+	}
 	if (!queue->hold)
 		queue->hold = hold_new();
 	if (!queue->hold) {
 		port_egress_drop(dest, DROP_NO_MEMORY, (unsigned)__builtin_popcount(set));
 		return;
 	}
-	if (hold_empty(queue)) {
+	if (begins) {
 		queue->hold->since = now;
+		queue->hold->wait = wait;
 		queue->hold->arena_used = 0;
 		queue->hold->batch.n = 0;
 		queue->hold->batch.spans = 0;
@@ -147,8 +158,6 @@ static frame_set retry_dest(struct port *port, struct hold *hold, frame_set set,
 
 	if (!give_up)
 		return left;
-	if (calls && left == set)
-		store_relaxed(&port->stalled, 1u);
 	port_egress_drop(port, DROP_FULL, (unsigned)__builtin_popcount(left));
 	return 0;
 }
@@ -175,14 +184,19 @@ static bool retry_all(struct vswitch *sw, struct hold *hold, struct virtq_calls 
 }
 
 bool hold_retry(struct vswitch *sw, struct port_queue *queue, struct virtq_calls *calls,
-		uint64_t now, uint64_t per_us)
+		uint64_t now)
 {
 	struct hold *hold = queue->hold;
+	uint64_t waited;
+	bool moved;
 
 	if (hold_empty(queue))
 		return false;
-	return retry_all(sw, hold, calls,
-			 full_give_up(now > hold->since ? now - hold->since : 0, per_us));
+	waited = now > hold->since ? now - hold->since : 0;
+	moved = retry_all(sw, hold, calls, waited >= hold->wait);
+	if (hold_empty(queue))
+		full_waited(&queue->full, waited);
+	return moved;
 }
 
 void hold_drop(struct vswitch *sw, struct port_queue *queue)

@@ -14,11 +14,12 @@
 #include "switch/switch.h"
 
 /*
- * Copies the frames of `set`, all for port `dest`, aside. Those for which no memory is left are
- * dropped and counted at `dest`. May be called several times for one batch, once per destination.
+ * Copies the frames of `set`, all for port `dest`, aside. Those that may not wait, or for which no
+ * memory is left, are dropped and counted at `dest`. May be called several times for one batch,
+ * once per destination.
  */
-void hold_add(struct port_queue *queue, struct port *dest, const struct batch *b, frame_set set,
-	      uint64_t now);
+void hold_add(struct vswitch *sw, struct port_queue *queue, struct port *dest,
+	      const struct batch *b, frame_set set, uint64_t now);
 
 /* Nothing held: the queue may be collected from. */
 bool hold_empty(const struct port_queue *queue);
@@ -27,7 +28,7 @@ bool hold_empty(const struct port_queue *queue);
  * Tries again to deliver; drops what waited too long or whose port is gone. True if anything moved.
  */
 bool hold_retry(struct vswitch *sw, struct port_queue *queue, struct virtq_calls *calls,
-		uint64_t now, uint64_t per_us);
+		uint64_t now);
 
 /*
  * Gives up what is held, counted as DROP_FULL: before a queue is served that was not for a while,

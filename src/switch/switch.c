@@ -8,11 +8,13 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/rcu.h"
 
 int switch_init(struct vswitch *sw)
 {
 	memset(sw, 0, sizeof(*sw));
+	sw->per_us = clock_cycles_per_us();
 	sw->macs = mac_table_new();
 	return sw->macs ? 0 : -ENOMEM;
 }

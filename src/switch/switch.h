@@ -18,6 +18,7 @@ struct vswitch {
 	struct port *ports[PORTS_MAX]; /* rcu_read() by workers; rcu_publish() by control */
 	uint16_t ports_end;	       /* one more than the highest index in use; same */
 	uint32_t now;		       /* seconds, advanced by control's timer; relaxed */
+	uint64_t per_us;	       /* cycles */
 	uint64_t last_serial;	       /* of the port added last; control's */
 };
 

@@ -72,6 +72,9 @@ static inline bool take_chain(const struct virtq *vq, const struct split_entry *
 					BATCH_SPANS - t->spans, &spans, &room)) {
 		return false;
 	}
+	/* 5.1.6.3.1; a frame may look at many, so each has to be of some use. */
+	if (unlikely(vq->mergeable && room < vq->hdr_len))
+		return false;
 	t->chain[t->chains - 1].room = room;
 	t->spans += spans;
 	t->room += room;

@@ -21,7 +21,6 @@
 #include "base/cpu.h"
 #include "base/rcu.h"
 #include "policy/call.h"
-#include "policy/full.h"
 #include "switch/hold.h"
 
 #define ARMED_LOOK_PASSES 16u
@@ -52,7 +51,7 @@ static bool turn(struct worker *w, struct port_queue *q, uint64_t now)
 	struct batch *b = w->batch;
 
 	if (unlikely(!hold_empty(q))) {
-		bool moved = hold_retry(w->sw, q, &w->calls, now, w->per_us);
+		bool moved = hold_retry(w->sw, q, &w->calls, now);
 
 		if (!hold_empty(q))
 			return moved;

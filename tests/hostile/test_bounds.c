@@ -10,11 +10,13 @@
 
 #include "base/clock.h"
 
-#define NEXT	 VRING_DESC_F_NEXT
-#define WRITE	 VRING_DESC_F_WRITE
-#define INDIRECT VRING_DESC_F_INDIRECT
-#define EXTRA	 (5u << 20)	 /* bytes of guest memory to play with */
-#define NOWHERE	 0x7000000000ull /* no region there */
+#define NEXT	     VRING_DESC_F_NEXT
+#define WRITE	     VRING_DESC_F_WRITE
+#define INDIRECT     VRING_DESC_F_INDIRECT
+#define GOOD_FRAMES  30000 /* with an eighth of the time for waits, a fraction of a second */
+#define GOOD_SECONDS 5
+#define EXTRA	     (5u << 20)	     /* bytes of guest memory to play with */
+#define NOWHERE	     0x7000000000ull /* no region there */
 
 /* Ring of 4096: chains as long as it, of one byte each. */
 static void long_chains_are_bounded(void **state)
@@ -232,6 +234,61 @@ static void rx_buffers_of_nothing_do_not_hang(void **state)
 	driver_close(c);
 }
 
+/* 5.1.6.3.1: with mergeable buffers each has room for a header at least. */
+static void rx_buffers_smaller_than_a_header_are_none(void **state)
+{
+	struct driver_config tiny = { .rx_buffer = 11, .ring_size = 256 };
+	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, &tiny);
+	uint8_t got[2048];
+	struct driver_frame f;
+
+	send_one(b, 1, 0, 60, 1);
+	assert_true(receive_one(a, 1, 0, 60, 1, 1000));
+	for (unsigned i = 0; i < 100; i++)
+		send_one(a, 0, 1, 60, i);
+	rig_assert_dropped(*state, 1, "rx_chain", 100);
+	assert_true(driver_receive(b, 0, got, sizeof(got), &f) <= 0);
+	driver_close(a);
+	driver_close(b);
+}
+
+/* One that takes a buffer now and then must not make its senders wait each time. */
+static void a_receiver_that_takes_little_does_not_slow_others(void **state)
+{
+	struct driver *a = rig_open(*state, 0, NULL), *slow = rig_open(*state, 1, NULL),
+		      *good = rig_open(*state, 2, NULL);
+	uint64_t end = clock_ns() + GOOD_SECONDS * 1000000000ull, taken = 0;
+	unsigned got = 0, seed = 0;
+	uint8_t frame[2048];
+	struct driver_frame f;
+
+	send_one(slow, 1, 0, 60, 1);
+	assert_true(receive_one(a, 1, 0, 60, 1, 1000));
+	send_one(good, 2, 0, 60, 1);
+	assert_true(receive_one(a, 2, 0, 60, 1, 1000));
+	while (got < GOOD_FRAMES && clock_ns() < end) {
+		for (unsigned i = 0; i < 16; i++) {
+			frame_make(frame, 60, 0, 1 + i % 2, seed++);
+			if (driver_send(a, 0, NULL, frame, 60, NULL))
+				break;
+		}
+		driver_flush(a, DRIVER_TX(0));
+		driver_reclaim(a, 0);
+		while (driver_receive(good, 0, frame, sizeof(frame), &f) > 0)
+			got++;
+		if (clock_ns() - taken > 200000) {
+			driver_receive(slow, 0, frame, sizeof(frame), &f);
+			driver_post(slow, 0);
+			taken = clock_ns();
+		}
+	}
+	print_message("# %u frames, %.1f s left\n", got, ((double)end - (double)clock_ns()) / 1e9);
+	assert_true(got >= GOOD_FRAMES);
+	driver_close(a);
+	driver_close(slow);
+	driver_close(good);
+}
+
 int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
@@ -242,6 +299,8 @@ int main(void)
 		CASE(lying_headers_are_dropped),
 		CASE(bad_rx_chains_cost_one_frame_each),
 		CASE(rx_buffers_of_nothing_do_not_hang),
+		CASE(rx_buffers_smaller_than_a_header_are_none),
+		CASE(a_receiver_that_takes_little_does_not_slow_others),
 	};
 
 	return cmocka_run_group_tests_name("bounds", tests, NULL, NULL);

@@ -19,6 +19,7 @@
 static struct vswitch sw;
 static struct virtq_calls calls;
 static struct batch batch;
+static uint64_t clock_now;
 static struct fake_port ports[PORTS];
 
 /* Host `i` behind `port`. */
@@ -30,8 +31,10 @@ static uint64_t host(unsigned port, unsigned i)
 static int set_up(void **state)
 {
 	memset(&calls, 0, sizeof(calls));
+	clock_now = 0;
 	if (switch_init(&sw))
 		return -1;
+	sw.per_us = PER_US;
 	for (unsigned i = 0; i < PORTS; i++) {
 		fake_init(&ports[i]);
 		snprintf(ports[i].port.name, sizeof(ports[i].port.name), "p%u", i);
@@ -51,7 +54,7 @@ static int tear_down(void **state)
 
 static void forward(unsigned from)
 {
-	switch_forward(&sw, &ports[from].queue, &batch, &calls, 0);
+	switch_forward(&sw, &ports[from].queue, &batch, &calls, clock_now);
 }
 
 static void send_one(unsigned from, uint64_t dst, uint64_t src)
@@ -237,7 +240,7 @@ static void a_full_receiver_holds_its_unicast_frames_and_loses_its_flooded_ones(
 	assert_int_equal(ports[1].port.egress_dropped[DROP_FULL], 2);
 	assert_false(hold_empty(&ports[0].queue));
 	ports[1].room = 10;
-	assert_true(hold_retry(&sw, &ports[0].queue, &calls, 1, PER_US));
+	assert_true(hold_retry(&sw, &ports[0].queue, &calls, clock_now + 1));
 	assert_true(hold_empty(&ports[0].queue));
 	assert_int_equal(ports[1].delivered, 2);
 	assert_int_equal(ports[1].got[1], 2);
@@ -313,7 +316,8 @@ static void every_copy_is_delivered_or_counted_as_dropped(void **state)
 		switch_tick(&sw, turn); /* or a host that moves back within a second stays lost */
 		for (unsigned i = 0; i < PORTS; i++)
 			ports[i].room = (unsigned)rand_r(&seed) % 64;
-		hold_retry(&sw, queue, &calls, (uint64_t)(rand_r(&seed) % 2) * 1000000, PER_US);
+		clock_now += (uint64_t)rand_r(&seed) % (2 * FULL_HOLD_US * PER_US);
+		hold_retry(&sw, queue, &calls, clock_now);
 		if (hold_empty(queue))
 			model_send(&m, from, &seed);
 	}

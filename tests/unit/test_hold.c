@@ -51,6 +51,7 @@ static int set_up(void **state)
 		return -1;
 	for (unsigned i = 0; i < MEMORY; i++)
 		memory[i] = (uint8_t)(i * 7 + i / 256);
+	sw.per_us = PER_US;
 	batch_begin(&batch);
 	return 0;
 }
@@ -71,12 +72,12 @@ static void add_short(unsigned n)
 
 static void hold(struct fake_port *dest, frame_set set)
 {
-	hold_add(&sender.queue, &dest->port, &batch, set, START);
+	hold_add(&sw, &sender.queue, &dest->port, &batch, set, START);
 }
 
 static bool retry(uint64_t now)
 {
-	return hold_retry(&sw, &sender.queue, &calls, now, PER_US);
+	return hold_retry(&sw, &sender.queue, &calls, now);
 }
 
 static void a_held_frame_is_what_the_sender_had_when_it_was_held(void **state)
@@ -195,7 +196,7 @@ static void time_begins_anew_with_the_next_batch(void **state)
 	add_short(1);
 	hold(&a, 1);
 	assert_true(retry(START + LIMIT));
-	hold_add(&sender.queue, &a.port, &batch, 1, START + LIMIT);
+	hold_add(&sw, &sender.queue, &a.port, &batch, 1, START + LIMIT);
 	assert_false(retry(START + LIMIT + LIMIT - 1));
 	assert_true(retry(START + LIMIT + LIMIT));
 	assert_int_equal(a.port.egress_dropped[DROP_FULL], 2);
@@ -301,25 +302,46 @@ static void without_memory_frames_are_dropped_and_counted(void **state)
 	assert_false(hold_empty(&sender.queue));
 }
 
-/* One hostile guest that takes nothing must not slow those that send to it, and others, for ever.
- */
-static void nobody_waits_for_a_port_that_is_stuck_until_it_takes_something(void **state)
+/* Sends one frame to `a`, which has no room, at `now`; true if it waits for it. */
+static bool waits(uint64_t now)
 {
+	batch_begin(&batch);
+	batch_add_short(&batch, 2, 4, 0);
+	switch_forward(&sw, &sender.queue, &batch, &calls, now);
+	return !hold_empty(&sender.queue);
+}
+
+/* One guest that takes nothing, or little, must not slow those that send to it, and others. */
+static void who_sends_to_several_does_not_wait_for_one_for_ever(void **state)
+{
+	uint64_t now = START, waited = 0, begin;
+
 	mac_learn(sw.macs, 2, a.port.index, 0);
-	add_short(2);
-	switch_forward(&sw, &sender.queue, &batch, &calls, START);
-	assert_false(hold_empty(&sender.queue));
-	retry(START + LIMIT);
-	assert_int_equal(a.port.egress_dropped[DROP_FULL], 2);
+	mac_learn(sw.macs, 6, b.port.index, 0);
+	/* To one alone: time and again. */
+	for (unsigned i = 0; i < 10; i++) {
+		assert_true(waits(now));
+		assert_false(retry(now + LIMIT - 1));
+		now += LIMIT;
+		assert_true(retry(now));
+	}
+	b.room = 100000;
+	begin = now;
+	for (unsigned i = 0; i < 10000; i++, now += PER_US) {
+		uint64_t since = now;
 
-	switch_forward(&sw, &sender.queue, &batch, &calls, START + LIMIT);
-	assert_true(hold_empty(&sender.queue));
-	assert_int_equal(a.port.egress_dropped[DROP_FULL], 4);
-
-	a.room = 1;
-	switch_forward(&sw, &sender.queue, &batch, &calls, START + LIMIT);
-	assert_int_equal(a.delivered, 1);
-	assert_false(hold_empty(&sender.queue));
+		batch_begin(&batch);
+		batch_add_short(&batch, 6, 4, 0);
+		switch_forward(&sw, &sender.queue, &batch, &calls, now);
+		if (waits(now)) {
+			while (!hold_empty(&sender.queue))
+				retry(now += PER_US);
+			waited += now - since;
+		}
+	}
+	assert_int_equal(b.delivered, 10000);
+	assert_true(waited > 0);
+	assert_in_range(waited, 0, LIMIT + (now - begin) / FULL_SHARE);
 }
 
 static void giving_up_counts_what_was_held(void **state)
@@ -354,7 +376,7 @@ int main(void)
 		TEST(they_do_not_go_to_another_in_the_same_place),
 		TEST(a_batch_of_the_longest_frames_fits),
 		TEST(more_than_a_batch_is_not_held),
-		TEST(nobody_waits_for_a_port_that_is_stuck_until_it_takes_something),
+		TEST(who_sends_to_several_does_not_wait_for_one_for_ever),
 		TEST(giving_up_counts_what_was_held),
 	};
 

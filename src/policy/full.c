@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Holding back for full receivers: the credit of a queue that sends to several. Its worker. */
+#include "policy/full.h"
+
+static void fill(struct full_state *state, uint64_t now, uint64_t per_us)
+{
+	/* Time stamp counters of two cores may differ by a little: never take that for an age. */
+	if (now > state->filled)
+		state->credit += (now - state->filled) / FULL_SHARE;
+	state->credit = MIN(state->credit, FULL_HOLD_US * per_us);
+	state->filled = now;
+}
+
+void full_sent(struct full_state *state, const void *receiver, uint64_t now, uint64_t per_us)
+{
+	if (likely(state->receiver == receiver))
+		return;
+	if (state->receiver)
+		state->several_till = now + FULL_SEVERAL_US * per_us;
+	state->receiver = receiver;
+}
+
+uint64_t full_wait(struct full_state *state, uint64_t now, uint64_t per_us)
+{
+	fill(state, now, per_us);
+	if (now >= state->several_till)
+		return FULL_HOLD_US * per_us;
+	/* Less than a look apart it is not worth the copy. */
+	return state->credit < FULL_RETRY_US * per_us ? 0 : state->credit;
+}
+
+void full_waited(struct full_state *state, uint64_t time)
+{
+	state->credit -= MIN(state->credit, time);
+}
