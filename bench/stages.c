@@ -73,6 +73,7 @@ static void die(const char *what)
 static void ring_start(struct guest *g, struct virtq *vq, unsigned number, uint16_t flags,
 		       uint32_t len)
 {
+	static uint32_t retired;
 	uint64_t ring = number * 65536u, buffers = 131072u + (uint64_t)number * RING * stride;
 	struct vring_desc *desc = (struct vring_desc *)(g->base + ring);
 	struct vring_avail *avail = (struct vring_avail *)(g->base + ring + 16384);
@@ -90,7 +91,7 @@ static void ring_start(struct guest *g, struct virtq *vq, unsigned number, uint1
 					       .flags = flags };
 		avail->ring[i] = (uint16_t)i;
 	}
-	if (virtq_init(vq))
+	if (virtq_init(vq, &retired))
 		die("ring");
 	virtq_start(vq, &setup);
 	virtq_set_enabled(vq, true);

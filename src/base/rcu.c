@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/rcu.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
 #ifdef RINGWAY_TSAN
@@ -11,33 +10,17 @@ char rcu_tsan_grace;
 /* How many objects were handed over, by control, and released, by liburcu's thread. */
 static uint64_t rcu_queued, rcu_released;
 
-struct rcu_item {
-	struct rcu_head head;
-	void *object;
-	void (*release)(void *object);
-};
-
 static void rcu_release(struct rcu_head *head)
 {
 	struct rcu_item *item = container_of(head, struct rcu_item, head);
 
 	RCU_TSAN_ACQUIRE();
-	item->release(item->object);
-	free(item);
+	item->release(item);
 	store_release(&rcu_released, rcu_released + 1); /* rcu_drain() */
 }
 
-void rcu_free_later(void *object, void (*release)(void *object))
+void rcu_free_later(struct rcu_item *item, void (*release)(struct rcu_item *item))
 {
-	struct rcu_item *item = malloc(sizeof(*item));
-
-	if (!item) {
-		/* Out of memory: waiting is the only way left to keep the promise. */
-		synchronize_rcu();
-		release(object);
-		return;
-	}
-	item->object = object;
 	item->release = release;
 	rcu_queued++;
 	RCU_TSAN_RELEASE();

@@ -59,12 +59,18 @@ static inline void rcu_online(void)
 	rcu_thread_online();
 }
 
+/* A part of each object that workers may reach without a lock: its end needs no memory. */
+struct rcu_item {
+	struct rcu_head head;
+	void (*release)(struct rcu_item *item);
+};
+
 /*
- * Calls `release(object)` after a grace period, on liburcu's own thread: it may free memory and
- * close descriptors, nothing more. Never blocks. Control thread, which is registered with liburcu
- * and offline but for this moment.
+ * Calls `release(item)` after a grace period, on liburcu's own thread: it may free memory and close
+ * descriptors, nothing more. In order; never blocks, never fails. Control thread, which is
+ * registered with liburcu and offline but for this moment.
  */
-void rcu_free_later(void *object, void (*release)(void *object));
+void rcu_free_later(struct rcu_item *item, void (*release)(struct rcu_item *item));
 
 /*
  * Waits until all that was handed to rcu_free_later() is released. For the end of the process, in

@@ -9,6 +9,8 @@
 #include "base/base.h"
 
 #define ETH_HEADER_LEN 14
+#define VLAN_TAG_LEN   4
+#define VLAN_TAGS_MAX  2 /* QinQ */
 #define MAC_BROADCAST  0xffffffffffffULL
 
 /* The first byte on the wire is the most significant of the 48 bits. */

@@ -13,8 +13,6 @@
 #include "net/checksum.h"
 #include "net/eth.h"
 
-#define VLAN_TAGS_MAX	2
-#define VLAN_TAG_LEN	4
 #define IPV4_HEADER_MIN 20
 #define IPV4_FRAGMENT	0x3fff /* more fragments, or an offset */
 #define IPV6_HEADER_LEN 40

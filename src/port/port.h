@@ -14,6 +14,7 @@
 #include "base/atomic.h"
 #include "base/drop.h"
 #include "base/error.h"
+#include "base/rcu.h"
 #include "net/flow.h"
 #include "policy/full.h"
 #include "policy/poll.h"
@@ -143,7 +144,8 @@ struct port {
 	const struct port_ops *ops;
 	const struct port_env *env;
 	char name[PORT_NAME_MAX + 1];
-	uint16_t index;	 /* in the switch's table */
+	uint16_t index; /* in the switch's table */
+	struct rcu_item rcu;
 	uint64_t serial; /* never used twice, unlike index and address; set by switch_add() */
 	/* Copies addressed to it that never reached a ring; many writers (add_relaxed). */
 	uint64_t egress_dropped[DROP_COUNT];

@@ -158,9 +158,9 @@ static void queue_close(struct tap_queue *q)
 
 /* Life */
 
-static void port_release(void *object)
+static void port_release(struct rcu_item *item)
 {
-	struct tap_port *p = object;
+	struct tap_port *p = tap_port(container_of(item, struct port, rcu));
 
 	for (unsigned i = 0; i < p->queues; i++) {
 		if (p->queue[i])
@@ -190,7 +190,7 @@ static int tap_create(const struct port_env *env, const char *name,
 			r = error_set(err, ENOMEM, "no memory for %u queues", p->queues);
 	}
 	if (r) {
-		port_release(p);
+		port_release(&p->port.rcu);
 		return r;
 	}
 	*ret = &p->port;
@@ -222,7 +222,7 @@ static void tap_destroy(struct port *port)
 
 	for (unsigned i = 0; i < p->queues; i++)
 		queue_close(p->queue[i]);
-	rcu_free_later(p, port_release);
+	rcu_free_later(&port->rcu, port_release);
 }
 
 static int tap_set(struct port *port, const struct port_option *options, unsigned n,

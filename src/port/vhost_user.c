@@ -29,6 +29,11 @@ static struct vhost_user_port *port_of_device(struct vhost_device *dev)
 
 /* Rings */
 
+static void rx_set_release(struct rcu_item *item)
+{
+	free(container_of(item, struct rx_set, rcu));
+}
+
 static void rx_changed(struct vhost_user_port *p)
 {
 	struct rx_set *before = p->rx, *set;
@@ -55,7 +60,7 @@ static void rx_changed(struct vhost_user_port *p)
 	}
 	rcu_publish(p->rx, set);
 	if (before)
-		rcu_free_later(before, free);
+		rcu_free_later(&before->rcu, rx_set_release);
 }
 
 static struct vhost_user_queue *queue_of(struct vhost_user_port *p, struct vhost_ring *tx)
@@ -283,9 +288,9 @@ static int check_options(const struct vhost_user_port *p, bool has_mode, struct 
 
 /* Life */
 
-static void port_release(void *object)
+static void port_release(struct rcu_item *item)
 {
-	struct vhost_user_port *p = object;
+	struct vhost_user_port *p = vhost_user_port(container_of(item, struct port, rcu));
 
 	for (unsigned i = 0; i < VHOST_PAIRS_MAX; i++) {
 		if (p->queue[i])
@@ -326,7 +331,7 @@ static int vhost_user_create(const struct port_env *env, const char *name,
 	*ret = &p->port;
 	return 0;
 release:
-	port_release(p);
+	port_release(&p->port.rcu);
 	return r;
 }
 
@@ -352,7 +357,7 @@ static void vhost_user_destroy(struct port *port)
 		if (p->queue[i] && p->queue[i]->up)
 			port->env->queue_down(port->env->ctx, &p->queue[i]->q);
 	}
-	rcu_free_later(p, port_release);
+	rcu_free_later(&port->rcu, port_release);
 }
 
 static int vhost_user_set(struct port *port, const struct port_option *options, unsigned n,

@@ -14,6 +14,7 @@
 #define RX_NONE UINT8_MAX
 
 struct rx_set {
+	struct rcu_item rcu;
 	unsigned n;
 	uint8_t at[VHOST_PAIRS_MAX]; /* where the pair's ring is, or RX_NONE */
 	struct virtq *ring[];

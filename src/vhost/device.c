@@ -95,7 +95,7 @@ static int get_ring(struct vhost_device *dev, unsigned index, struct vhost_ring 
 	if (!ring)
 		return error_set(err, ENOMEM, "no memory");
 	memset(ring, 0, sizeof(*ring));
-	r = virtq_init(&ring->vq);
+	r = virtq_init(&ring->vq, &dev->calls_retired);
 	if (r) {
 		free(ring);
 		return error_set(err, ENOMEM, "no memory");
@@ -108,9 +108,9 @@ static int get_ring(struct vhost_device *dev, unsigned index, struct vhost_ring 
 	return 0;
 }
 
-static void ring_release(void *object)
+static void ring_release(struct rcu_item *item)
 {
-	struct vhost_ring *ring = object;
+	struct vhost_ring *ring = container_of(item, struct vhost_ring, rcu);
 
 	virtq_destroy(&ring->vq);
 	free(ring);
@@ -262,7 +262,7 @@ void device_destroy(struct vhost_device *dev)
 		if (!ring)
 			continue;
 		dev->ring[i] = NULL;
-		rcu_free_later(ring, ring_release);
+		rcu_free_later(&ring->rcu, ring_release);
 	}
 	dev->rings = 0;
 }
@@ -536,6 +536,9 @@ int device_set_call(struct vhost_device *dev, unsigned index, int fd, struct err
 	if (fd >= 0 && fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK))
 		return error_set(err, errno, "ring %u: call descriptor: %s", index,
 				 strerror(errno));
+	/* One that is replaced stays open for a grace period: they must not pile up. */
+	if (load_relaxed(&dev->calls_retired) >= VHOST_CALLS_RETIRED_MAX)
+		return error_set(err, EAGAIN, "call descriptors are replaced too fast");
 	if (virtq_set_call(&ring->vq, fd))
 		return error_set(err, ENOMEM, "no memory");
 	if (ring_activity(ring) != RESTS)

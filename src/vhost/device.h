@@ -22,6 +22,9 @@
 #define VHOST_PAIRS_MAX 128
 #define VHOST_RINGS_MAX (2 * VHOST_PAIRS_MAX)
 
+/* Call descriptors that wait to be closed: QEMU may replace all of them at once. */
+#define VHOST_CALLS_RETIRED_MAX (4 * VHOST_RINGS_MAX)
+
 /* Front-end's (user) addresses of a ring's parts, from SET_VRING_ADDR. */
 struct vhost_ring_addr {
 	uint64_t desc, avail, used;
@@ -29,6 +32,7 @@ struct vhost_ring_addr {
 
 struct vhost_ring {
 	struct virtq vq; /* first: the datapath's part, by itself in its cache lines */
+	struct rcu_item rcu;
 	struct vhost_ring_addr addr;
 	unsigned index;
 	uint16_t size, base;
@@ -68,6 +72,7 @@ struct vhost_device {
 	uint16_t front_mtu;	    /* the front-end's, by NET_SET_MTU, in this session; 0: none */
 	struct guest_memory *mem;   /* NULL until a table came */
 	unsigned rings;		    /* one more than the highest index that exists */
+	uint32_t calls_retired;	    /* atomic; VHOST_CALLS_RETIRED_MAX */
 	struct vhost_ring *ring[VHOST_RINGS_MAX]; /* made at first mention, kept until the end */
 };
 

@@ -12,8 +12,6 @@
 #include "net/eth.h"
 #include "virtq/split.h"
 
-#define VLAN_TAG_LEN 4
-
 /* What one frame takes from the ring. */
 struct taking {
 	unsigned chains, spans;
@@ -50,10 +48,10 @@ static inline void stage_restart(struct split_stage *stage)
 	stage->n = stage->next = 0;
 }
 
-/* May a frame of this length go to this driver, MTU considered (5.1.4.1)? */
+/* May a frame of this length go to this driver, MTU considered (5.1.4.1)? Tags are not counted. */
 static inline bool take_allows(const struct virtq *vq, uint32_t len)
 {
-	return !vq->mtu || len <= (uint32_t)vq->mtu + ETH_HEADER_LEN + VLAN_TAG_LEN;
+	return !vq->mtu || len <= (uint32_t)vq->mtu + ETH_HEADER_LEN + VLAN_TAGS_MAX * VLAN_TAG_LEN;
 }
 
 /* Adds a chain to `t`; false if it is malformed. */

@@ -13,9 +13,10 @@
 #include "net/vnet_hdr.h"
 #include "virtq/split.h"
 
-int virtq_init(struct virtq *vq)
+int virtq_init(struct virtq *vq, uint32_t *retired)
 {
 	memset(vq, 0, sizeof(*vq));
+	vq->retired = retired;
 	/* Spins for a moment, then sleeps: whoever holds it may have lost its CPU. */
 	pthread_mutexattr_t attr;
 	int r;
@@ -27,18 +28,24 @@ int virtq_init(struct virtq *vq)
 	return -r;
 }
 
-static void call_release(void *object)
+static void call_free(struct virtq_call *call)
 {
-	struct virtq_call *call = object;
-
 	close(call->fd);
 	free(call);
+}
+
+static void call_release(struct rcu_item *item)
+{
+	struct virtq_call *call = container_of(item, struct virtq_call, rcu);
+
+	add_relaxed(call->retired, -1);
+	call_free(call);
 }
 
 void virtq_destroy(struct virtq *vq)
 {
 	if (vq->call)
-		call_release(vq->call);
+		call_free(vq->call);
 	pthread_mutex_destroy(&vq->lock);
 }
 
@@ -141,14 +148,17 @@ int virtq_set_call(struct virtq *vq, int fd)
 		if (!call)
 			return -ENOMEM;
 		call->fd = fd;
+		call->retired = vq->retired;
 	}
 	pthread_mutex_lock(&vq->lock);
 	before = vq->call;
 	vq->call = call;
 	vq->called = false; /* what was published before may never have been called */
 	pthread_mutex_unlock(&vq->lock);
-	if (before)
-		rcu_free_later(before, call_release);
+	if (before) {
+		add_relaxed(vq->retired, 1);
+		rcu_free_later(&before->rcu, call_release);
+	}
 	return 0;
 }
 

@@ -16,6 +16,7 @@
 #include <pthread.h>
 
 #include "base/drop.h"
+#include "base/rcu.h"
 #include "guest/memory.h"
 #include "virtq/batch.h"
 
@@ -25,6 +26,8 @@ struct virtq_calls; /* virtq/notify.h: rings that were published to are noted th
 
 /* An eventfd of the front-end's, replaced as a whole and freed after a grace period. */
 struct virtq_call {
+	struct rcu_item rcu;
+	uint32_t *retired; /* as in struct virtq */
 	int fd;
 };
 
@@ -80,9 +83,11 @@ struct virtq {
 	struct virtq *call_next; /* of that list, which is that worker's */
 
 	struct virtq_stats stats;
+	uint32_t *retired; /* counts call descriptors that were replaced and are not closed yet */
 } cache_aligned;
 
-int virtq_init(struct virtq *vq); /* 0 or -ENOMEM */
+/* `retired`, perhaps shared with other rings, lives as long. 0 or -ENOMEM. */
+int virtq_init(struct virtq *vq, uint32_t *retired);
 void virtq_destroy(struct virtq *vq);
 
 /* Control thread; each takes the lock. A ring that starts reads its used index from the guest. */

@@ -80,6 +80,11 @@ static struct queue_set *set_new(unsigned room, const struct queue_set *before)
 	return set;
 }
 
+static void set_release(struct rcu_item *item)
+{
+	free(container_of(item, struct queue_set, rcu));
+}
+
 static int worker_start(struct worker *w, struct error *err)
 {
 	int r;
@@ -213,7 +218,7 @@ static int find_slot(struct worker *w)
 	if (!set)
 		return -ENOMEM;
 	rcu_publish(w->set, set);
-	rcu_free_later(before, free);
+	rcu_free_later(&before->rcu, set_release);
 	return (int)slot;
 }
 

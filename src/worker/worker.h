@@ -13,6 +13,7 @@
 
 /* What a worker serves. Slots change one by one; the whole is only replaced to grow (RCU). */
 struct queue_set {
+	struct rcu_item rcu;
 	unsigned room;		    /* slots */
 	unsigned end;		    /* one more than the last slot in use */
 	struct port_queue *queue[]; /* NULL: free */

@@ -153,6 +153,25 @@ static void too_big_is_dropped_and_nothing_is_lost_with_it(void **state)
 	driver_close(b);
 }
 
+/* An MTU is of the packet: neither the Ethernet header nor tags count. */
+static void two_tags_do_not_count_for_the_mtu(void **state)
+{
+	struct driver_config limited = { .protocol = BIT(VHOST_USER_PROTOCOL_F_REPLY_ACK) |
+						     BIT(VHOST_USER_PROTOCOL_F_NET_MTU) };
+	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, &limited);
+	struct error err;
+
+	assert_int_equal(frontend_set_u64(&b->fe, VHOST_USER_NET_SET_MTU, 1500, &err), 0);
+	for (uint32_t len = 1500 + 14; len <= 1500 + 14 + 8; len += 4) {
+		send_one(a, 0, 1, len, len);
+		assert_true(receive_one(b, 0, 1, len, len, 1000));
+	}
+	send_one(a, 0, 1, 1500 + 14 + 9, 1);
+	rig_assert_dropped(*state, 1, "too_big", 1);
+	driver_close(a);
+	driver_close(b);
+}
+
 /* Legacy front-ends with a limit on memory: the whole ring is smaller than the frame. */
 static void larger_than_the_whole_ring_is_too_big(void **state)
 {
@@ -211,6 +230,7 @@ int main(void)
 		CASE(large_frames_pass_unmerged),
 		CASE(too_big_is_dropped_and_nothing_is_lost_with_it),
 		CASE(larger_than_the_whole_ring_is_too_big),
+		CASE(two_tags_do_not_count_for_the_mtu),
 		CASE(large_frames_reach_who_did_not_agree_in_segments),
 	};
 

@@ -201,7 +201,7 @@ static inline int rig_close(void **state)
 	rig_turn();
 	device_destroy(&rig->dev);
 	assert_int_equal(uv_loop_close(&rig->loop), 0); /* no handle is left */
-	settle();
+	rcu_drain();
 	free(rig);
 	return 0;
 }

@@ -50,7 +50,7 @@ static int teardown(void **state)
 	device_destroy(&rig->dev);
 	munmap(rig->base, MEMORY_SIZE);
 	close(rig->mem_fd);
-	settle();
+	rcu_drain();
 	free(rig);
 	return 0;
 }

@@ -326,7 +326,7 @@ static void thirty_two_slots_and_not_one_more(void **state)
 static void pace(unsigned i)
 {
 	if (i % 250 == 249)
-		settle();
+		rcu_drain();
 }
 
 static void good_and_bad_descriptors_are_all_closed_in_the_end(void **state)

@@ -93,28 +93,10 @@ static inline unsigned open_fds(void)
 	return n;
 }
 
-static inline void settle_mark(void *object)
-{
-	store_release((uint32_t *)object, 1u);
-}
-
-/*
- * Waits until all that was freed so far is free. Not rcu_barrier(): the thread sanitizer does not
- * see how that synchronises.
- */
-static inline void settle(void)
-{
-	uint32_t done = 0;
-
-	rcu_free_later(&done, settle_mark);
-	while (!load_acquire(&done)) /* partner: settle_mark() */
-		usleep(100);
-}
-
 /* When call descriptors were replaced: those are closed a grace period late. */
 static inline unsigned open_fds_settled(void)
 {
-	settle();
+	rcu_drain();
 	return open_fds();
 }
 
@@ -142,7 +124,7 @@ static inline int rig_setup(void **state)
 
 static inline int rig_teardown(void **state)
 {
-	settle();
+	rcu_drain();
 	rcu_unregister_thread();
 	return 0;
 }
