@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/inherit.h"
 #include "cmd/cmd.h"
 
 struct subcommand {
@@ -50,6 +51,7 @@ int main(int argc, char **argv)
 	static char version[] = "version";
 	int status;
 
+	inherit_note();
 	if (argc < 2) {
 		print_help(stderr);
 		return CMD_USAGE;

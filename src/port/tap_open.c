@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/inherit.h"
 #include "net/vnet_hdr.h"
 
 #define TUN_PATH "/dev/net/tun"
@@ -239,8 +240,10 @@ int tap_open(const char *name, unsigned queues, int *ret_fds, struct error *err)
 int tap_adopt(int fd, struct error *err)
 {
 	struct ifreq ifr;
-	int flags;
+	int flags, r = inherit_take(fd, err);
 
+	if (r)
+		return r;
 	request_init(&ifr, "");
 	if (ioctl(fd, TUNGETIFF, &ifr) < 0)
 		return error_set(

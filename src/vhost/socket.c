@@ -25,6 +25,7 @@
 
 #include "base/base.h"
 #include "base/clock.h"
+#include "base/inherit.h"
 
 #define BACKLOG	     16
 #define RETRY_MIN_MS 100u
@@ -310,9 +311,11 @@ static void on_timer(uv_timer_t *timer)
 static int check_inherited(int fd, struct error *err)
 {
 	struct sockaddr_un peer;
-	int domain = -1, type = -1, flags;
+	int domain = -1, type = -1, flags, r = inherit_take(fd, err);
 	socklen_t len = sizeof(int);
 
+	if (r)
+		return r;
 	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) || domain != AF_UNIX ||
 	    getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) || type != SOCK_STREAM)
 		return error_set(err, ENOTSOCK, "descriptor %d is not a Unix stream socket", fd);

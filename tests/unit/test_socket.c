@@ -17,6 +17,7 @@
 
 #include "base/base.h"
 #include "base/clock.h"
+#include "base/inherit.h"
 #include "vhost/socket.h"
 
 static struct rig {
@@ -363,33 +364,32 @@ static void a_session_that_ends_early_is_tried_again_but_not_in_a_tight_loop(voi
 	close(fd);
 }
 
+static int open_inherited(int fd)
+{
+	inherit_note();
+	return open_endpoint((struct endpoint_config){ .fd = fd, .group = -1 });
+}
+
 static void an_inherited_socket_must_be_a_connected_stream(void **state)
 {
 	int pair[2], pipes[2], udp = socket(AF_INET, SOCK_DGRAM, 0), lone, listening;
-	struct endpoint_config config = { .group = -1 };
 	char byte;
 
 	assert_int_equal(pipe(pipes), 0);
 	lone = socket(AF_UNIX, SOCK_STREAM, 0);
 	listening = foreign("s", true);
-	config.fd = pipes[0];
-	assert_int_equal(open_endpoint(config), -ENOTSOCK);
-	config.fd = udp;
-	assert_int_equal(open_endpoint(config), -ENOTSOCK);
-	config.fd = 9999;
-	assert_int_equal(open_endpoint(config), -ENOTSOCK);
-	config.fd = lone;
-	assert_int_equal(open_endpoint(config), -ENOTCONN);
-	config.fd = listening;
-	assert_int_equal(open_endpoint(config), -ENOTCONN);
+	assert_int_equal(open_inherited(pipes[0]), -ENOTSOCK);
+	assert_int_equal(open_inherited(udp), -ENOTSOCK);
+	assert_int_equal(open_inherited(9999), -EBADF);
+	assert_int_equal(open_inherited(lone), -ENOTCONN);
+	assert_int_equal(open_inherited(listening), -ENOTCONN);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM, 0, pair), 0);
-	config.fd = pair[0];
-	assert_int_equal(open_endpoint(config), -ENOTSOCK);
+	assert_int_equal(open_inherited(pair[0]), -ENOTSOCK);
 	close(pair[0]);
 	close(pair[1]);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-	config.fd = pair[0];
-	assert_int_equal(open_endpoint(config), 0);
+	assert_int_equal(open_inherited(pair[0]), 0);
+	assert_int_equal(inherit_take(pair[0], &r.err), -EBADF); /* it has an owner now */
 	turn();
 	assert_int_equal(r.connected, 1);
 	assert_int_equal(fcntl(r.fd, F_GETFL) & O_NONBLOCK, O_NONBLOCK);
@@ -415,7 +415,7 @@ static void an_endpoint_may_be_closed_at_any_moment(void **state)
 	assert_int_equal(open_connect("none"), 0);
 	close_endpoint();
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-	assert_int_equal(open_endpoint((struct endpoint_config){ .fd = pair[0], .group = -1 }), 0);
+	assert_int_equal(open_inherited(pair[0]), 0);
 	close_endpoint();
 	assert_int_equal(read(pair[1], &fd, 1), 0); /* what was inherited is closed with it */
 	close(pair[1]);
