@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/rcu.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #ifdef RINGWAY_TSAN
@@ -9,6 +10,24 @@ char rcu_tsan_grace;
 
 /* How many objects were handed over, by control, and released, by liburcu's thread. */
 static uint64_t rcu_queued, rcu_released;
+
+static void *do_nothing(void *arg)
+{
+	return arg;
+}
+
+int rcu_start(void)
+{
+	pthread_t thread;
+	/* liburcu cannot say that there is no thread to be had; this can. */
+	int r = pthread_create(&thread, NULL, do_nothing, NULL);
+
+	if (r)
+		return -r;
+	pthread_join(thread, NULL);
+	get_default_call_rcu_data();
+	return 0;
+}
 
 static void rcu_release(struct rcu_head *head)
 {

@@ -18,7 +18,7 @@ static const char help[] =
 	"usage: ringway run [-f FILE] [--control PATH] [--workers N] [--cpus LIST]\n"
 	"                   [--port 'NAME KIND key=value ...'] ... [-v] [-q]\n"
 	"\n"
-	"Runs a switch in the foreground until SIGINT or SIGTERM.\n"
+	"Runs a switch in the foreground until SIGINT, SIGTERM or SIGHUP.\n"
 	"\n"
 	"options:\n"
 	"  -f, --file FILE   a configuration: 'port add ...' and 'run --workers N' lines\n"

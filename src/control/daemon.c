@@ -2,9 +2,10 @@
 /*
  * Order is what this file is about.
  *
- * Start: the control socket first, since it tells whether another switch is there already; then
- * workers, then ports, so that a queue that comes up finds a worker; then "ready". Requests that
- * come earlier wait in the socket's backlog until the loop runs.
+ * Start: signals first, so that one that comes early is acted upon once all is there and leaves no
+ * file behind. The control socket next, since it tells whether another switch is there already;
+ * then workers, then ports, so that a queue that comes up finds a worker; then "ready". Requests
+ * that come earlier wait in the socket's backlog until the loop runs.
  *
  * End: the control socket first (nobody may add a port now), ports, workers; then the loop runs
  * until the last handle is closed, and liburcu's callbacks until the last object is freed.
@@ -173,6 +174,8 @@ int daemon_apply(struct daemon *d, const struct command *command, struct error *
 	return -EINVAL;
 }
 
+static const int end_signals[DAEMON_SIGNALS] = { SIGINT, SIGTERM, SIGHUP };
+
 static void on_signal(uv_signal_t *handle, int number)
 {
 	struct daemon *d = handle->data;
@@ -215,6 +218,14 @@ static void on_sigbus(uv_poll_t *poll, int status, int events)
 		check_ports(d, NULL);
 }
 
+static int no_thread(int r, const char *what, struct error *err)
+{
+	return error_set(err, -r,
+			 "%s: %s; raise the limits of threads and memory (ulimit -u and -v, "
+			 "the service's TasksMax=)",
+			 what, strerror(-r));
+}
+
 int daemon_open(struct daemon **ret, struct error *err)
 {
 	struct daemon *d = calloc(1, sizeof(*d));
@@ -240,10 +251,17 @@ int daemon_open(struct daemon **ret, struct error *err)
 		error_set(err, -r, "event loop: %s", uv_strerror(r));
 		goto fail_loop;
 	}
+	r = rcu_start();
+	if (r < 0) {
+		no_thread(r, "cannot start a thread", err);
+		goto fail_rcu;
+	}
 	rcu_register_thread();
 	rcu_offline();
 	*ret = d;
 	return 0;
+fail_rcu:
+	uv_loop_close(&d->loop);
 fail_loop:
 	switch_destroy(&d->sw);
 fail:
@@ -251,16 +269,26 @@ fail:
 	return r;
 }
 
+/* nohup has it that the end of the terminal is not the switch's. */
+static bool wanted(int number)
+{
+	struct sigaction now;
+
+	return number != SIGHUP || sigaction(number, NULL, &now) || now.sa_handler != SIG_IGN;
+}
+
 static void watch_start(struct daemon *d)
 {
-	uv_signal_init(&d->loop, &d->sigint);
-	uv_signal_init(&d->loop, &d->sigterm);
+	for (unsigned i = 0; i < ARRAY_SIZE(d->signals); i++) {
+		uv_signal_init(&d->loop, &d->signals[i]);
+		d->signals[i].data = d;
+		if (wanted(end_signals[i]))
+			uv_signal_start(&d->signals[i], on_signal, end_signals[i]);
+	}
 	uv_timer_init(&d->loop, &d->second);
 	uv_timer_init(&d->loop, &d->watchdog);
 	uv_poll_init(&d->loop, &d->sigbus, d->sigbus_fd);
-	d->sigint.data = d->sigterm.data = d->second.data = d->watchdog.data = d->sigbus.data = d;
-	uv_signal_start(&d->sigint, on_signal, SIGINT);
-	uv_signal_start(&d->sigterm, on_signal, SIGTERM);
+	d->second.data = d->watchdog.data = d->sigbus.data = d;
 	on_second(&d->second);
 	uv_timer_start(&d->second, on_second, 1000, 1000);
 	uv_timer_start(&d->watchdog, on_watchdog, WATCHDOG_MS, WATCHDOG_MS);
@@ -269,8 +297,8 @@ static void watch_start(struct daemon *d)
 
 static void watch_stop(struct daemon *d)
 {
-	uv_close((uv_handle_t *)&d->sigint, NULL);
-	uv_close((uv_handle_t *)&d->sigterm, NULL);
+	for (unsigned i = 0; i < ARRAY_SIZE(d->signals); i++)
+		uv_close((uv_handle_t *)&d->signals[i], NULL);
 	uv_close((uv_handle_t *)&d->second, NULL);
 	uv_close((uv_handle_t *)&d->watchdog, NULL);
 	uv_close((uv_handle_t *)&d->sigbus, NULL);
@@ -284,6 +312,18 @@ static int control_open(struct daemon *d, const char *path, struct control_socke
 	if (r < 0)
 		return r;
 	return server_open(&d->loop, ret, methods_answer, d, &d->server, err);
+}
+
+static int start_workers(struct daemon *d, unsigned n, struct error *err)
+{
+	struct error why;
+	int r = pool_start(&d->sw, n, d->said.n_cpus ? d->said.cpus : NULL, &d->pool, &why);
+
+	if (r == -EAGAIN || r == -ENOMEM)
+		return no_thread(r, "cannot start the workers", err);
+	if (r < 0)
+		*err = why;
+	return r;
 }
 
 static int start_ports(struct daemon *d, unsigned *ret_n, struct error *err)
@@ -325,13 +365,13 @@ int daemon_run(struct daemon *d, const struct run_settings *said, const char *co
 	unsigned workers, n_ports;
 	int r = run_settings_workers(said, &workers, err);
 
-	if (!r)
-		r = control_open(d, control, &socket, err);
 	if (r < 0)
 		return r;
 	d->said = *said;
 	watch_start(d);
-	r = pool_start(&d->sw, workers, said->n_cpus ? said->cpus : NULL, &d->pool, err);
+	r = control_open(d, control, &socket, err);
+	if (!r)
+		r = start_workers(d, workers, err);
 	if (!r)
 		r = start_ports(d, &n_ports, err);
 	if (!r)

@@ -5,7 +5,7 @@
  *
  * Life: daemon_open(); ports are made by daemon_port_*(); daemon_run() starts all of it, serves,
  * and returns when a signal has ended it; daemon_close(). Until daemon_run() nothing is visible
- * from outside and no thread runs, so a configuration that proves bad leaves no trace. One thread,
+ * from outside and no worker runs, so a configuration that proves bad leaves no trace. One thread,
  * the control thread, which is registered with liburcu and offline.
  */
 #ifndef RINGWAY_CONTROL_DAEMON_H
@@ -19,9 +19,11 @@
 #include "switch/switch.h"
 #include "worker/pool.h"
 
+#define DAEMON_SIGNALS 3 /* that end it */
+
 struct daemon {
 	uv_loop_t loop;
-	uv_signal_t sigint, sigterm;
+	uv_signal_t signals[DAEMON_SIGNALS];
 	uv_timer_t second, watchdog;
 	uv_poll_t sigbus;
 	int sigbus_fd;
@@ -52,8 +54,8 @@ int daemon_port_set(struct daemon *d, const char *name, const struct port_option
 int daemon_apply(struct daemon *d, const struct command *command, struct error *err);
 
 /*
- * Serves until SIGINT or SIGTERM. `control`: the socket's path, NULL: the default. 0 after a clean
- * end, or a negative errno with `err` filled if it could not start.
+ * Serves until SIGINT, SIGTERM or SIGHUP. `control`: the socket's path, NULL: the default. 0 after
+ * a clean end, or a negative errno with `err` filled if it could not start.
  */
 int daemon_run(struct daemon *d, const struct run_settings *said, const char *control,
 	       struct error *err);

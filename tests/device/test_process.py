@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""The switch as a process among others: limits, descriptors, signals, a log that nobody reads."""
+import os
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+from rig.tap import main
+from tests.device.test_cli import NOBODY, Place, check, end, wait_for
+
+MIB = 1 << 20
+# Under a limit the leak checker could not start its own thread.
+NO_LEAK_CHECK = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
+
+
+def sanitized(binary):
+    return b"__asan_init" in Path(binary).read_bytes()
+
+
+def test_limits(tap, place):
+    name = "too little address space is told in one line with the remedy, not by an abort"
+    if sanitized(place.binary):
+        tap.skip(name, "a sanitizer needs terabytes of address space")
+    else:
+        with tap.test(name):
+            refused = 0
+            for size in range(4, 40, 2):
+                command = [place.binary, "run", "--workers", "2", "--control", place.control, "--port",
+                           f"vm1 vhost-user listen={place.folder}/vm1.sock"]
+                switch = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=lambda:
+                                          resource.setrlimit(resource.RLIMIT_AS, (size * MIB, size * MIB)))
+                try:
+                    said = switch.communicate(timeout=0.5)[1]
+                except subprocess.TimeoutExpired:
+                    switch.terminate()
+                    switch.communicate()
+                    check(switch.returncode == 0, f"with {size} MiB it ran, but ended with {switch.returncode}")
+                    break
+                refused += 1
+                check(switch.returncode == 1 and said.count("\n") == 1 and "ulimit" in said,
+                      f"{size} MiB: status {switch.returncode}: {said}")
+                check(not place.names(), f"it left {place.names()}")
+            check(refused and refused < 18, f"{refused} sizes of 18 were too small")
+    name = "a limit of processes is told in one line with the remedy"
+    if os.getuid():
+        tap.skip(name, "needs root")
+        return
+    with tap.test(name):
+        binary = shutil.copy(place.binary, place.folder)
+        os.chmod(place.folder, 0o777)
+        for n in range(1, 4):
+            run = subprocess.run(["setpriv", "--reuid", str(NOBODY), "--clear-groups", "prlimit", f"--nproc={n}",
+                                  binary, "run", "--workers", "4", "--control", str(place.control)],
+                                 env=NO_LEAK_CHECK, capture_output=True, text=True, timeout=30)
+            check(run.returncode == 1 and run.stderr.count("\n") == 1 and "ulimit -u" in run.stderr, f"{n}: {run}")
+        os.unlink(binary)
+
+
+def test_descriptors(tap, place):
+    with tap.test("a descriptor is one port's, and must have been inherited"):
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            number = theirs.fileno()
+            port = f"vhost-user fd={number}"
+            said = place.expect(1, "run", "--port", f"vm1 {port}", "--port", f"vm2 {port}", pass_fds=[number])
+            check("vm2" in said and "another port has it" in said, said)
+            for own in range(3, 20):
+                if own == number:
+                    continue
+                for kind in ("vhost-user", "tap"):
+                    said = place.expect(1, "run", "--port", f"vm1 {kind} fd={own}", pass_fds=[number])
+                    check("not inherited" in said, said)
+        check(not place.names(), f"it left {place.names()}")
+    with tap.test("standard input, output and error may be closed"):
+        def close_all():
+            for number in range(3):
+                os.close(number)
+        for _ in range(2):
+            switch = subprocess.Popen([place.binary, "run", "--control", place.control, "--port",
+                                       f"vm1 vhost-user listen={place.folder}/vm1.sock"], preexec_fn=close_all)
+            place.switches.append(switch)
+            wait_for(lambda: place.call("show").returncode == 0, "an answer")
+            for number in range(3):
+                target = os.readlink(f"/proc/{switch.pid}/fd/{number}")
+                check(target == "/dev/null", f"{number} is {target}")
+            status, _ = end(switch)
+            check(status == 0, f"it ended with {status}")
+
+
+def test_signals(tap, place):
+    port = f"vm1 vhost-user listen={place.folder}/vm1.sock"
+    with tap.test("the end of its terminal ends it well"):
+        switch = place.start("--port", port)
+        status, _ = end(switch, signal.SIGHUP)
+        check(status == 0 and not place.names(), f"status {status}, it left {place.names()}")
+    with tap.test("unless it was started to outlive that"):
+        switch = place.start("--port", port, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        switch.send_signal(signal.SIGHUP)
+        time.sleep(0.2)
+        check(len(place.show("port")) == 1, "it does not answer")
+        end(switch)
+    with tap.test("a signal at any moment of its start leaves no files behind"):
+        ports = [word for n in range(100) for word in ("--port", f"p{n} vhost-user listen={place.folder}/p{n}.sock")]
+        for number in range(40):
+            switch = subprocess.Popen([place.binary, "run", "-q", "--control", place.control, *ports])
+            place.switches.append(switch)
+            if number < 20:
+                time.sleep(0.001 * number)
+            else:
+                while not place.control.exists():
+                    pass
+            end(switch)
+            check(not place.names(), f"it left {place.names()}")
+
+
+def body(tap, arguments):
+    for test in (test_limits, test_descriptors, test_signals):
+        with Place(arguments.binary) as place:
+            test(tap, place)
+
+
+if __name__ == "__main__":
+    main(__doc__, body)
