@@ -1,32 +1,134 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Never blocks: a line is written if the descriptor has room for one now. A pipe that can be
+ * written to takes PIPE_BUF bytes at once, and a line is shorter; O_NONBLOCK would be everybody's
+ * who shares the description.
+ *
+ * A port's allowance is one point in time, up to which its lines are paid for at one a second; it
+ * may lie LOG_BURST seconds ahead of the clock.
+ */
 #include "base/log.h"
 
 #include <ctype.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define LOG_PORTS 64 /* that are watched; the one that was quiet for longest makes room */
+#define SECOND	  1000000000ull
+
+struct allowance {
+	char port[32];
+	uint64_t paid_until; /* clock_ns() */
+	unsigned left_out;
+};
 
 static enum log_level log_threshold = LOG_INFO;
+static unsigned long lost;
+static struct allowance allowances[LOG_PORTS];
 
 void log_set_level(enum log_level level)
 {
 	log_threshold = level;
 }
 
+static bool write_now(const char *line, int len)
+{
+	struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
+
+	return poll(&p, 1, 0) == 1 && p.revents & POLLOUT &&
+	       write(STDERR_FILENO, line, (size_t)len) == len;
+}
+
+static void write_line(const char *line, int len)
+{
+	char told[80];
+
+	if (lost) {
+		int n = snprintf(told, sizeof(told),
+				 "warn ringway: %lu lines lost, the log could not be written\n",
+				 lost);
+
+		if (write_now(told, n))
+			lost = 0;
+	}
+	if (len && (lost || !write_now(line, len)))
+		lost++;
+}
+
+static void tell_left_out(struct allowance *a)
+{
+	char line[100];
+
+	if (!a->left_out)
+		return;
+	write_line(line, snprintf(line, sizeof(line), "warn %s: %u lines left out, of too many\n",
+				  a->port, a->left_out));
+	a->left_out = 0;
+}
+
+static struct allowance *allowance_of(const char *port)
+{
+	struct allowance *quiet = &allowances[0];
+
+	for (unsigned i = 0; i < LOG_PORTS; i++) {
+		if (!strcmp(allowances[i].port, port))
+			return &allowances[i];
+		if (allowances[i].paid_until < quiet->paid_until)
+			quiet = &allowances[i];
+	}
+	tell_left_out(quiet);
+	snprintf(quiet->port, sizeof(quiet->port), "%s", port);
+	quiet->paid_until = 0;
+	return quiet;
+}
+
+static bool allowed(const char *port)
+{
+	struct allowance *a = allowance_of(port);
+	uint64_t now = clock_ns();
+
+	a->paid_until = MAX(a->paid_until, now);
+	if (a->paid_until - now > (LOG_BURST - 1) * SECOND) {
+		a->left_out++;
+		return false;
+	}
+	tell_left_out(a);
+	a->paid_until += SECOND;
+	return true;
+}
+
 void log_event(enum log_level level, const char *port, const char *fmt, ...)
 {
 	static const char *const names[] = { "error", "warn", "info", "debug" };
-	char line[512];
+	char text[512], line[600];
 	va_list args;
 
-	if (level > log_threshold)
+	if (level > log_threshold || (port && log_threshold < LOG_DEBUG && !allowed(port)))
 		return;
 	va_start(args, fmt);
-	vsnprintf(line, sizeof(line), fmt, args);
+	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	/* Part of it may come from a peer: an event stays one line. */
-	for (char *c = line; *c; c++) {
+	for (char *c = text; *c; c++) {
 		if (iscntrl((unsigned char)*c))
 			*c = '?';
 	}
-	fprintf(stderr, "%s %s: %s\n", names[level], port ? port : "ringway", line);
+	write_line(line, snprintf(line, sizeof(line), "%s %.31s: %s\n", names[level],
+				  port ? port : "ringway", text));
+}
+
+void log_tick(void)
+{
+	uint64_t now = clock_ns();
+
+	for (unsigned i = 0; i < LOG_PORTS; i++) {
+		if (allowances[i].paid_until <= now)
+			tell_left_out(&allowances[i]);
+	}
+	write_line("", 0);
 }

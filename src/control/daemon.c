@@ -189,6 +189,7 @@ static void on_second(uv_timer_t *timer)
 	struct daemon *d = timer->data;
 
 	switch_tick(&d->sw, (uint32_t)(clock_ns() / 1000000000u));
+	log_tick();
 }
 
 /* Every port looks whether its peer has taken its memory away, or makes a worker hang. */

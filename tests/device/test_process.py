@@ -120,8 +120,39 @@ def test_signals(tap, place):
             check(not place.names(), f"it left {place.names()}")
 
 
+def test_log(tap, place):
+    port = f"vm1 vhost-user listen={place.folder}/vm1.sock"
+    with tap.test("a log that nobody reads stops nothing, and the loss is told"):
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        try:
+            while True:
+                os.write(writer, b"x" * 4096)
+        except BlockingIOError:
+            os.set_blocking(writer, True)
+        switch = subprocess.Popen([place.binary, "run", "--control", place.control, "--port", port], stderr=writer)
+        place.switches.append(switch)
+        wait_for(lambda: place.call("show").returncode == 0, "an answer")
+        place.expect(0, "port", "set", "vm1", "mtu=1500")
+        os.read(reader, 1 << 20)
+        place.expect(0, "port", "set", "vm1", "mtu=1400")
+        status, seconds = end(switch)
+        check(status == 0, f"it ended with {status}")
+        os.close(writer)
+        said = os.read(reader, 1 << 20).decode()
+        os.close(reader)
+        check("lines lost" in said and "set: " in said and "mtu=1500" not in said, said)
+    with tap.test("a log that cannot be written stops nothing"):
+        with open("/dev/full", "w") as full:
+            switch = subprocess.Popen([place.binary, "run", "--control", place.control, "--port", port], stderr=full)
+            place.switches.append(switch)
+            wait_for(lambda: place.call("show").returncode == 0, "an answer")
+            status, _ = end(switch)
+            check(status == 0, f"it ended with {status}")
+
+
 def body(tap, arguments):
-    for test in (test_limits, test_descriptors, test_signals):
+    for test in (test_limits, test_descriptors, test_signals, test_log):
         with Place(arguments.binary) as place:
             test(tap, place)
 

@@ -381,6 +381,7 @@ static unsigned logged(void (*what)(void), const char *level)
 
 	fflush(stderr);
 	dup2(file, STDERR_FILENO);
+	log_set_level(LOG_DEBUG); /* which limits no port */
 	what();
 	fflush(stderr);
 	dup2(kept, STDERR_FILENO);
