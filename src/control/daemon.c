@@ -305,7 +305,7 @@ static void watch_stop(struct daemon *d)
 	uv_close((uv_handle_t *)&d->sigbus, NULL);
 }
 
-static int control_open(struct daemon *d, const char *path, struct control_socket *ret,
+static int control_open(struct daemon *d, const char *path, struct unix_socket *ret,
 			struct error *err)
 {
 	int r = control_socket_listen(path, ret, err);
@@ -362,7 +362,7 @@ static void serve(struct daemon *d, unsigned n_ports, const char *control)
 int daemon_run(struct daemon *d, const struct run_settings *said, const char *control,
 	       struct error *err)
 {
-	struct control_socket socket;
+	struct unix_socket socket;
 	unsigned workers, n_ports;
 	int r = run_settings_workers(said, &workers, err);
 

@@ -30,7 +30,7 @@ struct client {
 };
 
 struct server {
-	struct control_socket socket;
+	struct unix_socket socket;
 	uv_pipe_t listener;
 	uv_timer_t tick;
 	server_answer answer;
@@ -237,14 +237,14 @@ static void server_handle_closed(uv_handle_t *handle)
 	server_handle_gone(handle->data);
 }
 
-int server_open(uv_loop_t *loop, struct control_socket *socket, server_answer answer, void *ctx,
+int server_open(uv_loop_t *loop, struct unix_socket *socket, server_answer answer, void *ctx,
 		struct server **ret, struct error *err)
 {
 	struct server *s = calloc(1, sizeof(*s));
 	int r;
 
 	if (!s) {
-		control_socket_close(socket);
+		unix_socket_close(socket);
 		return error_set(err, ENOMEM, "out of memory");
 	}
 	s->socket = *socket;
@@ -276,7 +276,7 @@ void server_close(struct server *s)
 
 	if (!s)
 		return;
-	control_socket_close(&s->socket);
+	unix_socket_close(&s->socket);
 	cds_list_for_each_entry_safe(c, next, &s->clients, node) client_close(c);
 	uv_close((uv_handle_t *)&s->listener, server_handle_closed);
 	uv_close((uv_handle_t *)&s->tick, server_handle_closed);

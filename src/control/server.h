@@ -22,7 +22,7 @@ struct server;
 typedef char *(*server_answer)(void *ctx, const char *line, size_t len);
 
 /* Takes over `socket`, also on failure. 0 or a negative errno with `err` filled. */
-int server_open(uv_loop_t *loop, struct control_socket *socket, server_answer answer, void *ctx,
+int server_open(uv_loop_t *loop, struct unix_socket *socket, server_answer answer, void *ctx,
 		struct server **ret, struct error *err);
 
 /* Removes the socket's file and closes all; memory is freed as the loop runs on. */

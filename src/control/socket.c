@@ -3,9 +3,6 @@
  * Between the look at a stale socket and its replacement a second switch could do the same, and
  * remove the first one's fresh socket: so this is done with a lock on the directory. A stranger may
  * hold that lock in a directory like /tmp, hence it is waited for briefly and never relied upon.
- *
- * The mode is set on the socket before bind() makes the file, so that no moment and no umask leaves
- * the door open.
  */
 #include "control/socket.h"
 
@@ -41,18 +38,12 @@ static bool default_dir(char *dir, size_t size)
 	return true;
 }
 
-static int set_path(struct sockaddr_un *addr, const char *path, struct error *err)
+static int check_path(const char *path, struct error *err)
 {
-	*addr = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	if (!*path)
-		return error_set(err, EINVAL, "the control socket's path is empty; give one");
-	if (strlen(path) >= sizeof(addr->sun_path))
-		return error_set(err, ENAMETOOLONG,
-				 "the control socket's path is longer than %zu bytes; choose a "
-				 "shorter one with --control",
-				 sizeof(addr->sun_path) - 1);
-	strcpy(addr->sun_path, path);
-	return 0;
+	struct error why;
+	int r = unix_socket_check(path, &why);
+
+	return r ? error_set(err, -r, "--control: %s", why.text) : 0;
 }
 
 int control_socket_default(char *ret_path, size_t size, struct error *err)
@@ -101,76 +92,9 @@ static int make_default_dir(struct error *err)
 	return check_dir(dir, in_public, err);
 }
 
-static int connect_to(const struct sockaddr_un *addr, int flags)
-{
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0), r;
-
-	if (fd < 0)
-		return -errno;
-	if (connect(fd, (const struct sockaddr *)addr, sizeof(*addr))) {
-		r = -errno;
-		close(fd);
-		return r;
-	}
-	return fd;
-}
-
-/* Makes the path free, or says why it is not. */
-static int replace_stale(const struct sockaddr_un *addr, struct error *err)
-{
-	const char *path = addr->sun_path;
-	struct stat st;
-	int r;
-
-	if (lstat(path, &st))
-		return errno == ENOENT ? 0 : error_set(err, errno, "%s: %s", path, strerror(errno));
-	if (!S_ISSOCK(st.st_mode))
-		return error_set(err, EEXIST, "%s is no socket and is left alone; say another path",
-				 path);
-	r = connect_to(addr, SOCK_NONBLOCK);
-	if (r >= 0)
-		close(r);
-	/* Only a refusal shows that nobody is there; a full backlog, for one, does not. */
-	if (r != -ECONNREFUSED)
-		return error_set(err, EADDRINUSE,
-				 "a switch answers at %s already; end it or say --control PATH",
-				 path);
-	if (unlink(path))
-		return error_set(err, errno, "cannot replace %s: %s", path, strerror(errno));
-	return 0;
-}
-
-static int bind_and_listen(const struct sockaddr_un *addr, struct control_socket *ret,
-			   struct error *err)
-{
-	const char *path = addr->sun_path;
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct stat st;
-	int r;
-
-	if (fd < 0)
-		return error_set(err, errno, "socket: %s", strerror(errno));
-	if (fchmod(fd, 0600) || bind(fd, (const struct sockaddr *)addr, sizeof(*addr))) {
-		r = error_set(err, errno, "cannot make %s: %s", path, strerror(errno));
-		close(fd);
-		return r;
-	}
-	if (listen(fd, CONTROL_BACKLOG) || lstat(path, &st)) {
-		r = error_set(err, errno, "cannot listen at %s: %s", path, strerror(errno));
-		unlink(path);
-		close(fd);
-		return r;
-	}
-	ret->fd = fd;
-	ret->dev = st.st_dev;
-	ret->ino = st.st_ino;
-	strcpy(ret->path, path);
-	return 0;
-}
-
 static int lock_dir_of(const char *path)
 {
-	char copy[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	char copy[UNIX_PATH_MAX + 1];
 	int fd;
 
 	strcpy(copy, path);
@@ -180,10 +104,9 @@ static int lock_dir_of(const char *path)
 	return fd;
 }
 
-int control_socket_listen(const char *path, struct control_socket *ret, struct error *err)
+int control_socket_listen(const char *path, struct unix_socket *ret, struct error *err)
 {
 	char fallback[PATH_MAX];
-	struct sockaddr_un addr;
 	int lock, r;
 
 	if (!path) {
@@ -194,38 +117,28 @@ int control_socket_listen(const char *path, struct control_socket *ret, struct e
 			return r;
 		path = fallback;
 	}
-	r = set_path(&addr, path, err);
+	r = check_path(path, err);
 	if (r < 0)
 		return r;
 	lock = lock_dir_of(path);
-	r = replace_stale(&addr, err);
-	if (!r)
-		r = bind_and_listen(&addr, ret, err);
+	r = unix_socket_listen(path, 0600, (gid_t)-1, CONTROL_BACKLOG, ret, err);
 	if (lock >= 0)
 		close(lock);
+	if (r == -EADDRINUSE)
+		return error_set(err, EADDRINUSE,
+				 "a switch answers at %s already; end it, or give this one another "
+				 "--control PATH",
+				 path);
 	return r;
-}
-
-void control_socket_close(struct control_socket *socket)
-{
-	struct stat st;
-
-	/* The open socket keeps its inode, so that no other file can have this number. */
-	if (!lstat(socket->path, &st) && st.st_dev == socket->dev && st.st_ino == socket->ino)
-		unlink(socket->path);
-	if (socket->fd >= 0)
-		close(socket->fd);
-	socket->fd = -1;
 }
 
 static int connect_path(const char *path, struct error *err)
 {
-	struct sockaddr_un addr;
-	int r = set_path(&addr, path, err);
+	int r = check_path(path, err);
 
 	if (r < 0)
 		return r;
-	r = connect_to(&addr, 0);
+	r = unix_socket_connect(path, 0);
 	if (r == -EACCES)
 		return error_set(err, EACCES, "%s is another user's; become that user or root",
 				 path);

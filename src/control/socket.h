@@ -9,20 +9,11 @@
 #ifndef RINGWAY_CONTROL_SOCKET_H
 #define RINGWAY_CONTROL_SOCKET_H
 
-#include <sys/types.h>
-#include <sys/un.h>
-
 #include "base/error.h"
+#include "base/unix_socket.h"
 
 #define CONTROL_BACKLOG	    64
 #define CONTROL_SYSTEM_PATH "/run/ringway/ringway.sock"
-
-struct control_socket {
-	int fd; /* listening, non-blocking, close-on-exec */
-	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
-	dev_t dev;
-	ino_t ino;
-};
 
 /* Writes the default path. 0, or -ENAMETOOLONG with `err` filled. */
 int control_socket_default(char *ret_path, size_t size, struct error *err);
@@ -33,13 +24,7 @@ int control_socket_default(char *ret_path, size_t size, struct error *err);
  * never touched), EPERM (a directory that others could have prepared), ... A socket at which nobody
  * answers is replaced.
  */
-int control_socket_listen(const char *path, struct control_socket *ret, struct error *err);
-
-/*
- * Removes the socket's file if it is still the one that was made, then closes `fd`. If `fd` was
- * given away (-1), whoever has it closes it afterwards.
- */
-void control_socket_close(struct control_socket *socket);
+int control_socket_listen(const char *path, struct unix_socket *ret, struct error *err);
 
 /*
  * Connects to the switch at `path`, NULL: at the default. Returns a blocking, close-on-exec

@@ -5,11 +5,6 @@
  * An endpoint gives away one connected socket and then rests until endpoint_resume(): the listening
  * socket is not watched meanwhile, so that others wait in its backlog. A try to connect is one
  * connect() that cannot wait (a Unix socket connects at once or fails) and a timer for the next.
- *
- * The file of a listening socket gets its mode and group before listen(): until then nobody can
- * connect, so there is no moment at which it is too open. bind() takes the mode from the socket's
- * own inode, less the umask. The umask belongs to the whole process and is cleared for the length
- * of the bind(): only the control thread makes files, and it is here.
  */
 #include "vhost/socket.h"
 
@@ -19,20 +14,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/inherit.h"
+#include "base/unix_socket.h"
 
 #define BACKLOG	     16
 #define RETRY_MIN_MS 100u
 #define RETRY_MAX_MS 1000u
 #define LONG_ENOUGH_NS \
 	2000000000ull /* a session that lasted so long did not end in its handshake */
-#define PATH_LONGEST (sizeof(((struct sockaddr_un *)0)->sun_path) - 1)
 
 struct endpoint {
 	const struct endpoint_hooks *hooks;
@@ -45,68 +39,12 @@ struct endpoint {
 
 	enum { LISTEN, CONNECT, INHERIT } kind;
 	char *path;
-	int fd; /* listening, or inherited and not yet given away; else -1 */
-	dev_t dev;
-	ino_t ino; /* of the socket file that is ours */
+	struct unix_socket listening;
+	int fd; /* inherited and not yet given away; else -1 */
 	unsigned delay_ms;
 	uint64_t given_at; /* clock_ns() when the last connection was given away */
 	char waiting[256]; /* said last */
 };
-
-static int address(const char *path, struct sockaddr_un *ret)
-{
-	if (strlen(path) > PATH_LONGEST)
-		return -ENAMETOOLONG;
-	*ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	memcpy(ret->sun_path, path, strlen(path));
-	return 0;
-}
-
-static int check_path(const char *path, struct error *err)
-{
-	if (!*path)
-		return error_set(err, EINVAL, "the socket's path is empty");
-	if (strlen(path) > PATH_LONGEST)
-		return error_set(
-			err, ENAMETOOLONG,
-			"the socket's path has %zu bytes, a Unix socket's may have %zu: use "
-			"a shorter or a relative one",
-			strlen(path), PATH_LONGEST);
-	return 0;
-}
-
-static int new_socket(void)
-{
-	return socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-}
-
-/* A connected socket, or a negative errno. */
-static int connect_to(const char *path)
-{
-	struct sockaddr_un addr;
-	int fd, r = address(path, &addr);
-
-	if (r)
-		return r;
-	fd = new_socket();
-	if (fd < 0)
-		return -errno;
-	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr))) {
-		r = -errno;
-		close(fd);
-		return r;
-	}
-	return fd;
-}
-
-bool endpoint_answers(const char *path)
-{
-	int fd = connect_to(path);
-
-	if (fd >= 0)
-		close(fd);
-	return fd >= 0 || fd == -EAGAIN; /* its backlog is full: it has one */
-}
 
 static void say_waiting(struct endpoint *e, const char *text)
 {
@@ -141,7 +79,7 @@ static void listen_watch(struct endpoint *e)
 static void on_incoming(uv_poll_t *poll, int status, int events)
 {
 	struct endpoint *e = poll->data;
-	int fd = accept4(e->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	int fd = accept4(e->listening.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	struct error text;
 
 	if (fd >= 0) {
@@ -156,99 +94,6 @@ static void on_incoming(uv_poll_t *poll, int status, int events)
 	uv_poll_stop(&e->poll);
 	uv_timer_start(&e->timer, on_timer, RETRY_MAX_MS, 0);
 	say_waiting(e, text.text);
-}
-
-/* Removes what a crash has left behind, and nothing else. */
-static int remove_stale(const char *path, struct error *err)
-{
-	struct stat st;
-	int fd;
-
-	if (lstat(path, &st)) {
-		if (errno == ENOENT)
-			return 0;
-		return error_set(err, errno, "cannot make a socket at %s: %s", path,
-				 strerror(errno));
-	}
-	if (!S_ISSOCK(st.st_mode))
-		return error_set(err, EEXIST,
-				 "%s exists and is no socket; remove it or choose another path",
-				 path);
-	fd = connect_to(path);
-	if (fd >= 0)
-		close(fd);
-	if (fd >= 0 || fd == -EAGAIN)
-		return error_set(err, EADDRINUSE, "somebody listens at %s already", path);
-	if (fd != -ECONNREFUSED)
-		return error_set(err, -fd, "cannot tell whether somebody listens at %s: %s", path,
-				 strerror(-fd));
-	if (unlink(path) && errno != ENOENT)
-		return error_set(err, errno, "cannot remove the stale socket %s: %s", path,
-				 strerror(errno));
-	return 0;
-}
-
-/* Notes which file is ours, and gives it its group. */
-static int own_file(struct endpoint *e, gid_t group, struct error *err)
-{
-	struct stat st = { 0 };
-	int r = 0, file = open(e->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-
-	/* Held by this descriptor, it cannot be exchanged for another before fchownat(). */
-	if (file < 0 || fstat(file, &st))
-		r = error_set(err, errno, "cannot look at the new socket %s: %s", e->path,
-			      strerror(errno));
-	else if (!S_ISSOCK(st.st_mode))
-		r = error_set(err, EEXIST, "%s was exchanged while it was made", e->path);
-	if (!r) {
-		e->dev = st.st_dev;
-		e->ino = st.st_ino;
-	}
-	if (!r && group != (gid_t)-1 && fchownat(file, "", (uid_t)-1, group, AT_EMPTY_PATH))
-		r = error_set(err, errno,
-			      "cannot give %s to group %u: %s; ringway's user must be a member of "
-			      "that group",
-			      e->path, group, strerror(errno));
-	if (file >= 0)
-		close(file);
-	return r;
-}
-
-static void remove_own(struct endpoint *e)
-{
-	struct stat st;
-
-	if (e->ino && !lstat(e->path, &st) && st.st_dev == e->dev && st.st_ino == e->ino)
-		unlink(e->path);
-}
-
-static int listen_open(struct endpoint *e, const struct endpoint_config *config, struct error *err)
-{
-	struct sockaddr_un addr;
-	mode_t umask_before;
-	int r;
-
-	r = remove_stale(e->path, err);
-	if (r)
-		return r;
-	address(e->path, &addr);
-	e->fd = new_socket();
-	if (e->fd < 0)
-		return error_set(err, errno, "cannot make a socket: %s", strerror(errno));
-	umask_before = umask(0);
-	r = fchmod(e->fd, config->mode & 0777);
-	if (!r)
-		r = bind(e->fd, (struct sockaddr *)&addr, sizeof(addr));
-	umask(umask_before);
-	if (r)
-		return error_set(err, errno, "cannot make a socket at %s: %s", e->path,
-				 strerror(errno));
-	r = own_file(e, config->group, err);
-	if (r)
-		return r;
-	if (listen(e->fd, BACKLOG))
-		return error_set(err, errno, "cannot listen at %s: %s", e->path, strerror(errno));
-	return 0;
 }
 
 /* Connecting */
@@ -274,7 +119,7 @@ static const char *remedy(int code)
 
 static void try_connect(struct endpoint *e)
 {
-	int fd = connect_to(e->path);
+	int fd = unix_socket_connect(e->path, SOCK_NONBLOCK);
 	struct error text;
 
 	if (fd >= 0) {
@@ -342,15 +187,14 @@ static void on_closed(uv_handle_t *handle)
 
 static int prepare(struct endpoint *e, const struct endpoint_config *config, struct error *err)
 {
-	int r = e->path ? check_path(e->path, err) : 0;
+	int r;
 
-	if (r)
-		return r;
 	switch (e->kind) {
 	case LISTEN:
-		return listen_open(e, config, err);
+		return unix_socket_listen(e->path, config->mode, config->group, BACKLOG,
+					  &e->listening, err);
 	case CONNECT:
-		return 0;
+		return unix_socket_check(e->path, err);
 	case INHERIT:
 		r = check_inherited(config->fd, err);
 		if (!r)
@@ -362,10 +206,7 @@ static int prepare(struct endpoint *e, const struct endpoint_config *config, str
 
 static void discard(struct endpoint *e)
 {
-	if (e->kind == LISTEN && e->fd >= 0) {
-		close(e->fd);
-		remove_own(e);
-	}
+	unix_socket_close(&e->listening);
 	free(e->path);
 	free(e);
 }
@@ -385,13 +226,13 @@ int endpoint_open(uv_loop_t *loop, const struct endpoint_config *config,
 		return error_set(err, ENOMEM, "no memory");
 	}
 	e->kind = config->listen ? LISTEN : config->connect ? CONNECT : INHERIT;
-	e->fd = -1;
+	e->listening.fd = e->fd = -1;
 	e->hooks = hooks;
 	e->ctx = ctx;
 	e->delay_ms = RETRY_MIN_MS;
 	r = prepare(e, config, err);
 	if (!r && e->kind == LISTEN) {
-		r = uv_poll_init(loop, &e->poll, e->fd);
+		r = uv_poll_init(loop, &e->poll, e->listening.fd);
 		if (r)
 			error_set(err, -r, "cannot watch %s: %s", e->path, uv_strerror(r));
 	}
@@ -456,8 +297,7 @@ void endpoint_close(struct endpoint *e)
 	if (e->polls)
 		uv_close((uv_handle_t *)&e->poll, on_closed);
 	uv_close((uv_handle_t *)&e->timer, on_closed);
-	if (e->kind == LISTEN)
-		remove_own(e);
+	unix_socket_close(&e->listening);
 	if (e->fd >= 0)
 		close(e->fd);
 	e->fd = -1;

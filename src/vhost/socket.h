@@ -59,7 +59,4 @@ void endpoint_pause(struct endpoint *endpoint);
 /* Closes it and removes its own socket file. */
 void endpoint_close(struct endpoint *endpoint);
 
-/* Helper for control sockets as well: is somebody answering at this path? */
-bool endpoint_answers(const char *path);
-
 #endif

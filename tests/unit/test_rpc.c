@@ -170,7 +170,7 @@ static char *serve(void *ctx, const char *line, size_t len)
 
 static int rig_open(void **state)
 {
-	struct control_socket socket;
+	struct unix_socket socket;
 	struct error err;
 
 	strcpy(rig.dir, "/tmp/test_rpc-XXXXXX");
@@ -411,7 +411,7 @@ static void the_socket_is_its_owners_alone(void **state)
 
 static void a_second_switch_is_refused(void **state)
 {
-	struct control_socket second;
+	struct unix_socket second;
 	struct error err;
 
 	assert_int_equal(control_socket_listen(rig.path, &second, &err), -EADDRINUSE);
@@ -421,37 +421,37 @@ static void a_second_switch_is_refused(void **state)
 static void a_stale_socket_is_replaced(void **state)
 {
 	char path[64];
-	struct control_socket socket;
+	struct unix_socket socket;
 	struct error err;
 
 	snprintf(path, sizeof(path), "%s/stale.sock", rig.dir);
 	assert_int_equal(control_socket_listen(path, &socket, &err), 0);
 	close(socket.fd);
 	assert_int_equal(control_socket_listen(path, &socket, &err), 0);
-	control_socket_close(&socket);
+	unix_socket_close(&socket);
 	assert_int_equal(access(path, F_OK), -1);
 }
 
 static void the_socket_of_a_successor_is_not_removed(void **state)
 {
 	char path[64];
-	struct control_socket first, second;
+	struct unix_socket first, second;
 	struct error err;
 
 	snprintf(path, sizeof(path), "%s/second.sock", rig.dir);
 	assert_int_equal(control_socket_listen(path, &first, &err), 0);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(control_socket_listen(path, &second, &err), 0);
-	control_socket_close(&first);
+	unix_socket_close(&first);
 	assert_int_equal(access(path, F_OK), 0);
-	control_socket_close(&second);
+	unix_socket_close(&second);
 	assert_int_equal(access(path, F_OK), -1);
 }
 
 static void what_is_no_socket_is_left_alone(void **state)
 {
 	char path[64], target[64];
-	struct control_socket socket;
+	struct unix_socket socket;
 	struct error err;
 
 	snprintf(path, sizeof(path), "%s/file", rig.dir);
@@ -467,7 +467,7 @@ static void what_is_no_socket_is_left_alone(void **state)
 static void long_and_empty_paths_are_refused(void **state)
 {
 	char path[200];
-	struct control_socket socket;
+	struct unix_socket socket;
 	struct error err;
 
 	memset(path, 'x', sizeof(path) - 1);

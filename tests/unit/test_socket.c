@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -18,6 +19,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/inherit.h"
+#include "base/unix_socket.h"
 #include "vhost/socket.h"
 
 static struct rig {
@@ -166,6 +168,15 @@ static bool exists(const char *path)
 	return !lstat(path, &st);
 }
 
+static bool answers(const char *path)
+{
+	int fd = unix_socket_connect(path, SOCK_NONBLOCK);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0 || fd == -EAGAIN;
+}
+
 static void the_mode_is_the_one_asked_for_whatever_the_umask(void **state)
 {
 	static const mode_t umasks[] = { 0, 022, 077, 0777 }, modes[] = { 0600, 0660, 0666, 0777 };
@@ -209,6 +220,27 @@ static void the_group_is_the_one_asked_for_or_there_is_no_socket(void **state)
 	assert_false(exists("s"));
 }
 
+/* Descriptors run out when the file has been made. */
+static void a_socket_that_cannot_be_finished_leaves_no_file(void **state)
+{
+	struct endpoint_config config = { .listen = "s", .fd = -1, .mode = 0600 };
+	struct rlimit before, few;
+	int next = dup(0);
+
+	close(next);
+	config.group = getegid();
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	few = before;
+	few.rlim_cur = (rlim_t)next + 1;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	assert_int_equal(open_endpoint(config), -EMFILE);
+	assert_false(exists("s"));
+	assert_int_equal(open_listen("s", 0600), 0); /* which needs no more than that */
+	close_endpoint();
+	assert_false(exists("s"));
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
 static void a_directory_without_permission_is_named(void **state)
 {
 	if (geteuid())
@@ -219,21 +251,21 @@ static void a_directory_without_permission_is_named(void **state)
 	assert_int_equal(seteuid(0), 0);
 	assert_non_null(strstr(r.err.text, "s: Permission denied"));
 	assert_int_equal(open_listen("nowhere/s", 0600), -ENOENT);
-	assert_non_null(strstr(r.err.text, "nowhere/s"));
+	assert_non_null(strstr(r.err.text, "no directory nowhere; make it"));
 }
 
 static void only_stale_sockets_are_replaced(void **state)
 {
 	int fd = foreign("s", true);
 
-	assert_true(endpoint_answers("s"));
+	assert_true(answers("s"));
 	assert_int_equal(open_listen("s", 0600), -EADDRINUSE);
 	assert_true(exists("s"));
 	close(fd);
-	assert_false(endpoint_answers("s"));
+	assert_false(answers("s"));
 	assert_int_equal(open_listen("s", 0600), 0);
 	turn();
-	assert_true(endpoint_answers("s"));
+	assert_true(answers("s"));
 
 	fd = open("file", O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
 	close(fd);
@@ -245,8 +277,8 @@ static void only_stale_sockets_are_replaced(void **state)
 	assert_true(exists("link") && exists("file"));
 	assert_int_equal(mkdir("dir", 0700), 0);
 	assert_int_equal(open_listen("dir", 0600), -EEXIST);
-	assert_false(endpoint_answers("file"));
-	assert_false(endpoint_answers("none"));
+	assert_false(answers("file"));
+	assert_false(answers("none"));
 }
 
 static void a_listener_with_a_full_backlog_is_alive(void **state)
@@ -257,7 +289,7 @@ static void a_listener_with_a_full_backlog_is_alive(void **state)
 	assert_int_equal(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
 	assert_int_equal(listen(fd, 0), 0);
 	first = connect_to("s");
-	assert_true(endpoint_answers("s"));
+	assert_true(answers("s"));
 	assert_int_equal(open_listen("s", 0600), -EADDRINUSE);
 	close(first);
 	close(fd);
@@ -284,7 +316,7 @@ static void long_paths_are_refused_and_short_ones_relative(void **state)
 	assert_int_equal(open_listen(path, 0600), -ENAMETOOLONG);
 	assert_non_null(strstr(r.err.text, "107"));
 	assert_int_equal(open_connect(path), -ENAMETOOLONG);
-	assert_false(endpoint_answers(path));
+	assert_false(answers(path));
 	assert_int_equal(open_listen("", 0600), -EINVAL);
 	path[107] = '\0';
 	assert_int_equal(open_listen(path, 0600), 0);
@@ -443,6 +475,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(the_mode_is_the_one_asked_for_whatever_the_umask),
 		T(the_group_is_the_one_asked_for_or_there_is_no_socket),
+		T(a_socket_that_cannot_be_finished_leaves_no_file),
 		T(a_directory_without_permission_is_named),
 		T(only_stale_sockets_are_replaced),
 		T(a_listener_with_a_full_backlog_is_alive),
