@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Parses with the grammar of the configuration file, then asks the switch to do it. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cmd/cmd.h"
@@ -78,8 +79,12 @@ static json_t *params(const struct command *c)
 	json_t *options = json_object(), *object;
 
 	for (unsigned i = 0; i < c->n; i++) {
-		if (json_object_set_new(options, c->options[i].key,
-					json_string(c->options[i].value))) {
+		/* The switch may have been started in another directory. */
+		char *value = option_value(&c->options[i]);
+		json_t *string = value ? json_string(value) : NULL;
+
+		free(value);
+		if (json_object_set_new(options, c->options[i].key, string)) {
 			json_decref(options);
 			return NULL;
 		}

@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include <jansson.h>
 
 #include "base/cpu.h"
 #include "control/words.h"
@@ -90,6 +93,15 @@ int command_parse(char *const *words, unsigned n, struct command *ret, struct er
 	return 0;
 }
 
+/* The control socket's JSON can carry nothing else, so `save` would lose it. */
+static bool is_utf8(const char *text)
+{
+	json_t *string = json_string(text);
+
+	json_decref(string);
+	return string;
+}
+
 int options_check(const struct port_option *options, unsigned n, struct error *err)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -105,6 +117,9 @@ int options_check(const struct port_option *options, unsigned n, struct error *e
 					err, EINVAL,
 					"control character in the value of '%s'; remove it", key);
 		}
+		if (!is_utf8(value))
+			return error_set(err, EINVAL,
+					 "the value of '%s' is not UTF-8; choose another", key);
 		for (unsigned j = 0; j < i; j++) {
 			if (!strcmp(key, options[j].key))
 				return error_set(err, EINVAL, "'%s' is given twice; say it once",
@@ -114,12 +129,30 @@ int options_check(const struct port_option *options, unsigned n, struct error *e
 	return 0;
 }
 
-/* One word, because an option is quoted as a whole: 'key=some value'. */
-static int option_write(FILE *out, const char *key, const char *value)
+char *option_value(const struct port_option *option)
 {
-	char *word;
+	bool path = !strcmp(option->key, "listen") || !strcmp(option->key, "connect");
+	char *here = path && *option->value && *option->value != '/' ? getcwd(NULL, 0) : NULL;
+	char *value;
 
-	if (asprintf(&word, "%s=%s", key, value) < 0)
+	if (here && is_utf8(here)) {
+		if (asprintf(&value, "%s/%s", here, option->value) < 0)
+			value = NULL;
+	} else {
+		value = strdup(option->value);
+	}
+	free(here);
+	return value;
+}
+
+/* One word, because an option is quoted as a whole: 'key=some value'. */
+static int option_write(FILE *out, const struct port_option *option)
+{
+	char *word, *value = option_value(option);
+	int len = value ? asprintf(&word, "%s=%s", option->key, value) : -1;
+
+	free(value);
+	if (len < 0)
 		return -ENOMEM;
 	words_quote(out, word);
 	free(word);
@@ -138,7 +171,7 @@ char *options_text(const struct port_option *options, unsigned n)
 	for (unsigned i = 0; i < n && !r; i++) {
 		if (i)
 			fputc(' ', out);
-		r = option_write(out, options[i].key, options[i].value);
+		r = option_write(out, &options[i]);
 	}
 	if (fclose(out) || r) {
 		free(text);

@@ -36,12 +36,18 @@ struct command {
 int command_parse(char *const *words, unsigned n, struct command *ret, struct error *err);
 
 /*
- * What all sources of options must keep to: keys of [a-z0-9_-], none twice, values without control
- * characters (a file could not hold them). 0, or -EINVAL with `err` filled.
+ * What all sources of options must keep to: keys of [a-z0-9_-], none twice, values of UTF-8 without
+ * control characters (a file could not hold them). 0, or -EINVAL with `err` filled.
  */
 int options_check(const struct port_option *options, unsigned n, struct error *err);
 
-/* "key=value key='other value'", to be freed; NULL: no memory. */
+/*
+ * The value as it is the same everywhere: of listen= and connect=, an absolute path. To be freed;
+ * NULL: no memory.
+ */
+char *option_value(const struct port_option *option);
+
+/* "key=value key='other value'", values as of option_value(). To be freed; NULL: no memory. */
 char *options_text(const struct port_option *options, unsigned n);
 
 /*

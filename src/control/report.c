@@ -238,10 +238,40 @@ static void write_run(FILE *out, const struct run_settings *said)
 	fputc('\n', out);
 }
 
+static bool is_inherited(const struct port *port)
+{
+	bool inherited = false;
+	struct error ignored;
+	struct words words;
+
+	if (!port->options || words_split(port->options, &words, &ignored))
+		return false;
+	for (unsigned i = 0; i < words.n; i++)
+		inherited |= !strncmp(words.word[i], "fd=", 3);
+	words_free(&words);
+	return inherited;
+}
+
+static void write_port(FILE *out, const struct port *port)
+{
+	if (is_inherited(port))
+		fputs("# its descriptor is inherited, so this goes with --port: ", out);
+	fprintf(out, "port add %s %s %s\n", port->name, port->ops->kind,
+		port->options ? port->options : "");
+}
+
+static int compare_serials(const void *a, const void *b)
+{
+	const struct port *const *left = a, *const *right = b;
+
+	return (*left)->serial < (*right)->serial ? -1 : 1;
+}
+
 char *report_config(struct daemon *d)
 {
+	struct port *ports[PORTS_MAX], *port;
 	char *text = NULL;
-	struct port *port;
+	unsigned n = 0;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
@@ -250,8 +280,10 @@ char *report_config(struct daemon *d)
 	fputs("# ringway " RINGWAY_VERSION ", saved from a running switch\n", out);
 	write_run(out, &d->said);
 	for (unsigned at = 0; (port = daemon_next_port(d, &at));)
-		fprintf(out, "port add %s %s %s\n", port->name, port->ops->kind,
-			port->options ? port->options : "");
+		ports[n++] = port;
+	qsort(ports, n, sizeof(*ports), compare_serials); /* as they were added */
+	for (unsigned i = 0; i < n; i++)
+		write_port(out, ports[i]);
 	if (fclose(out)) {
 		free(text);
 		return NULL;

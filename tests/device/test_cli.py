@@ -72,7 +72,8 @@ class Place:
         command = [self.binary, *map(str, words)]
         if control:
             command += ["--control", str(self.control)]
-        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, **options)
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              errors="replace", timeout=30, **options)
 
     def expect(self, status, *words, **options):
         """What the command printed; on failure it must have been one line on stderr."""
@@ -304,6 +305,33 @@ def test_save(tap, place):
         check(place.show("port") == ports, f"{ports}\n--- became ---\n{place.show('port')}")
         check(len(place.show("worker")) == 2, "the number of workers is another")
         end(switch)
+    with tap.test("ports are saved as they were added"):
+        switch = place.start()
+        for name in ("b", "a", "c"):
+            place.expect(0, "port", "add", name, "vhost-user", f"connect={place.folder}/{name}")
+        place.expect(0, "port", "del", "b")
+        place.expect(0, "port", "add", "b", "vhost-user", f"connect={place.folder}/b")
+        order = re.findall(r"^port add (\w+)", place.expect(0, "save"), re.M)
+        check(order == ["a", "c", "b"], str(order))
+        end(switch)
+    with tap.test("a relative path is where it was said, and saved as an absolute one"):
+        elsewhere = place.folder / "else where"
+        elsewhere.mkdir()
+        switch = place.start("--port", "vm1 vhost-user listen=vm1.sock", cwd=place.folder)
+        place.expect(0, "port", "add", "vm2", "vhost-user", "listen=vm2.sock", cwd=elsewhere)
+        check((place.folder / "vm1.sock").exists() and (elsewhere / "vm2.sock").exists(), "they are not there")
+        saved = place.expect(0, "save")
+        check(f"listen={place.folder}/vm1.sock" in saved and f"'listen={elsewhere}/vm2.sock'" in saved, saved)
+        end(switch)
+        elsewhere.rmdir()
+    with tap.test("a value that is not UTF-8 could not be saved and is refused"):
+        value = "connect=/tmp/" + os.fsdecode(b"\xff")
+        check("UTF-8" in place.expect(2, "port", "add", "vm1", "vhost-user", value), "port add")
+        check("UTF-8" in place.expect(2, "run", "--port", f"vm1 vhost-user {value}"), "--port")
+        broken = place.folder / "broken.conf"
+        broken.write_bytes(b"port add vm1 vhost-user connect=/tmp/\xff\n")
+        check(f"{broken}:1: " in place.expect(1, "run", "-f", broken), "file")
+        broken.unlink()
     with tap.test("the command line has the last word on workers"):
         switch = place.start("-f", config, "--workers", "1")
         check(len(place.show("worker")) == 1, "the file's number was taken")
@@ -339,6 +367,14 @@ def test_inherited(tap, place):
             theirs.close()
             (row,) = place.show("port")
             check(row["state"] == "connected", str(row))
+        with tap.test("it is saved as a comment, since no file could bring it back"):
+            saved = place.folder / "saved.conf"
+            saved.write_text(place.expect(0, "save"))
+            end(switch)
+            check("with --port: port add vm1 vhost-user fd=" in saved.read_text(), saved.read_text())
+            switch = place.start("-f", saved)
+            check(place.show("port") == [], "it came back")
+            saved.unlink()
         end(switch)
 
 
