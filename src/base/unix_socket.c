@@ -88,9 +88,7 @@ static int remove_stale(const char *path, struct error *err)
 	if (r >= 0)
 		close(r);
 	if (r >= 0 || r == -EAGAIN) /* its backlog is full: it has one */
-		return error_set(err, EADDRINUSE,
-				 "somebody listens at %s already; end that, or choose another path",
-				 path);
+		return error_set(err, EADDRINUSE, "somebody listens at %s already", path);
 	if (r != -ECONNREFUSED)
 		return error_set(err, -r, "cannot tell whether somebody listens at %s: %s", path,
 				 strerror(-r));

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "control/client.h"
 
@@ -25,7 +26,10 @@ int cmd_bad_option(const char *name, char **argv)
 	const char *word = argv[optind - 1];
 
 	if (optopt && word[0] == '-' && word[1] == '-')
-		return cmd_usage(name, "option '%s' needs a value, or takes none", word);
+		return cmd_usage(name,
+				 strchr(word, '=') ? "option '%s' takes no value"
+						   : "option '%s' needs a value after it",
+				 word);
 	if (optopt)
 		return cmd_usage(name, "unknown option '-%c', or one without its value", optopt);
 	return cmd_usage(name, "unknown option '%s'", word);

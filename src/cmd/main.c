@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/inherit.h"
+#include "base/nearest.h"
 #include "cmd/cmd.h"
 
 struct subcommand {
@@ -42,7 +43,8 @@ static int run_subcommand(int argc, char **argv)
 		if (!strcmp(argv[0], subcommands[i].name))
 			return subcommands[i].run(argc, argv);
 	}
-	fprintf(stderr, "ringway: unknown command '%s'; see 'ringway --help'\n", argv[0]);
+	fprintf(stderr, "ringway: unknown command '%s'%s; see 'ringway --help'\n", argv[0],
+		nearest_hint(argv[0], subcommands, ARRAY_SIZE(subcommands), sizeof(*subcommands)));
 	return CMD_USAGE;
 }
 

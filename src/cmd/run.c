@@ -28,7 +28,7 @@ static const char help[] =
 	"  --cpus LIST       pin them, one CPU each, e.g. 2,3 or 2-5\n"
 	"  --port 'PORT'     add a port, as 'ringway port add' does; may be repeated\n"
 	"  -v, --verbose     log more\n"
-	"  -q, --quiet       log warnings and errors only\n"
+	"  -q, --quiet       log warnings and errors only; of -v and -q the last one counts\n"
 	"\n"
 	"examples:\n"
 	"  ringway run -f /etc/ringway.conf\n"

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/drop.h"
+#include "base/nearest.h"
 #include "cmd/cmd.h"
 #include "cmd/table.h"
 
@@ -18,7 +19,9 @@ static const char help[] =
 	"  port     state, why a port carries nothing, counters, drops by reason\n"
 	"  queue    virtqueues: state, size, frames, segments, kicks, calls, worker\n"
 	"  fdb      learned addresses and the ports behind which they are\n"
-	"  worker   datapath threads: CPU time, frames, sleeps\n"
+	"  worker   datapath threads: CPU it is pinned to, CPU time used, frames moved, bursts in\n"
+	"           which they came, sleeps for want of work, queues it serves, and how many of\n"
+	"           them wait for a kick (armed)\n"
 	"  feature  virtio features: which are offered, and what they mean\n"
 	"\n"
 	"NAME picks a port and tells all of it; for fdb and queue that port's, for worker a\n"
@@ -311,7 +314,9 @@ int cmd_show(int argc, char **argv)
 	}
 	view = find_view(optind < argc ? argv[optind] : "port");
 	if (!view)
-		return cmd_usage("show", "there is no '%s' to show", argv[optind]);
+		return cmd_usage("show", "there is no '%s' to show%s", argv[optind],
+				 nearest_hint(argv[optind], views, ARRAY_SIZE(views),
+					      sizeof(*views)));
 	if (argc - optind > 2)
 		return cmd_usage("show", "'%s' is too much", argv[optind + 2]);
 	return show(view, argc - optind == 2 ? argv[optind + 1] : NULL, control, json);

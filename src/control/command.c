@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 #include "base/cpu.h"
+#include "base/nearest.h"
 #include "control/words.h"
 #include "policy/place.h"
 
@@ -44,8 +45,9 @@ static int parse_verb(const char *word, enum command_verb *ret, struct error *er
 			return 0;
 		}
 	}
-	return error_set(err, EINVAL, "unknown command 'port %s'; there are port add, del and set",
-			 word);
+	return error_set(err, EINVAL,
+			 "unknown command 'port %s'%s; there are port add, del and set", word,
+			 nearest_hint(word, verbs, ARRAY_SIZE(verbs), sizeof(*verbs)));
 }
 
 int command_parse(char *const *words, unsigned n, struct command *ret, struct error *err)

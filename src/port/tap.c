@@ -37,6 +37,12 @@ static int parse_number(const struct port_option *o, unsigned long min, unsigned
 	return 0;
 }
 
+static int unknown_option(const char *key, struct error *err)
+{
+	return error_set(err, EINVAL, "a tap port has no option '%.40s'; it has dev, queues, fd",
+			 key);
+}
+
 static int parse_option(struct tap_port *p, const struct port_option *o, struct error *err)
 {
 	unsigned v = 0;
@@ -64,8 +70,7 @@ static int parse_option(struct tap_port *p, const struct port_option *o, struct 
 				 "the MTU of a tap port is the device's: say 'ip link set dev NAME "
 				 "mtu %.10s'",
 				 o->value);
-	return error_set(err, EINVAL, "a tap port has no option '%.40s'; it has dev, queues, fd",
-			 o->key);
+	return unknown_option(o->key, err);
 }
 
 static int parse_options(struct tap_port *p, const struct port_option *options, unsigned n,
@@ -233,6 +238,9 @@ static int tap_set(struct port *port, const struct port_option *options, unsigne
 				 "the MTU of a tap port is the device's: say 'ip link set dev NAME "
 				 "mtu %.10s'",
 				 options[0].value);
+	if (strcmp(options[0].key, "dev") != 0 && strcmp(options[0].key, "queues") != 0 &&
+	    strcmp(options[0].key, "fd") != 0)
+		return unknown_option(options[0].key, err);
 	return error_set(err, EINVAL,
 			 "'%.40s' of a tap port cannot change while it lives; delete the port and "
 			 "add it again",

@@ -238,6 +238,14 @@ static int copy_path(const char **to, const char *value, struct error *err)
 	return *to ? 0 : error_set(err, ENOMEM, "no memory");
 }
 
+static int unknown_option(const char *key, struct error *err)
+{
+	return error_set(err, EINVAL,
+			 "a vhost-user port has no option '%.40s'; it has listen, connect, fd, "
+			 "mode, group, mtu",
+			 key);
+}
+
 static int parse_option(struct vhost_user_port *p, const struct port_option *o, struct error *err)
 {
 	unsigned long v = 0;
@@ -267,10 +275,7 @@ static int parse_option(struct vhost_user_port *p, const struct port_option *o, 
 			device_set_mtu(&p->dev, (uint16_t)v);
 		return r;
 	}
-	return error_set(err, EINVAL,
-			 "a vhost-user port has no option '%s'; it has listen, connect, fd, mode, "
-			 "group, mtu",
-			 o->key);
+	return unknown_option(o->key, err);
 }
 
 static int check_options(const struct vhost_user_port *p, bool has_mode, struct error *err)
@@ -360,6 +365,20 @@ static void vhost_user_destroy(struct port *port)
 	rcu_free_later(&port->rcu, port_release);
 }
 
+static int cannot_set(const char *key, struct error *err)
+{
+	static const char *const fixed[] = { "listen", "connect", "fd", "mode", "group" };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(fixed); i++) {
+		if (!strcmp(key, fixed[i]))
+			return error_set(err, EINVAL,
+					 "'%s' of a vhost-user port cannot change while it lives; "
+					 "delete the port and add it again",
+					 key);
+	}
+	return unknown_option(key, err);
+}
+
 static int vhost_user_set(struct port *port, const struct port_option *options, unsigned n,
 			  struct error *err)
 {
@@ -370,10 +389,7 @@ static int vhost_user_set(struct port *port, const struct port_option *options, 
 		int r;
 
 		if (strcmp(options[i].key, "mtu") != 0)
-			return error_set(err, EINVAL,
-					 "'%s' of a vhost-user port cannot change while it lives; "
-					 "delete the port and add it again",
-					 options[i].key);
+			return cannot_set(options[i].key, err);
 		r = parse_number("mtu", options[i].value, 10, MTU_MIN, MTU_MAX, &mtu, err);
 		if (r)
 			return r;

@@ -191,8 +191,14 @@ static int prepare(struct endpoint *e, const struct endpoint_config *config, str
 
 	switch (e->kind) {
 	case LISTEN:
-		return unix_socket_listen(e->path, config->mode, config->group, BACKLOG,
-					  &e->listening, err);
+		r = unix_socket_listen(e->path, config->mode, config->group, BACKLOG, &e->listening,
+				       err);
+		if (r == -EADDRINUSE)
+			error_set(err, EADDRINUSE,
+				  "somebody listens at %s already; end that, or choose another "
+				  "listen=PATH",
+				  e->path);
+		return r;
 	case CONNECT:
 		return unix_socket_check(e->path, err);
 	case INHERIT:

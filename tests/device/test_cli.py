@@ -148,6 +148,20 @@ def test_usage(tap, place):
             said = place.expect(2, *words, control=False)
             check("--help'" in said, f"{words}: no word of the help: {said!r}")
         check(place.call(control=False).returncode == 2, "no command at all")
+    with tap.test("a mistyped word is told what it may have meant"):
+        for words, meant in ((["prot"], "port"), (["shwo"], "show"), (["port", "ad"], "add"), (["show", "worke"], "worker"),
+                             (["show", "ports"], "port")):
+            said = place.expect(2, *words, control=False)
+            check(f"did you mean '{meant}'?" in said, said)
+        check("mean" not in place.expect(2, "xyzzy", control=False), "there is nothing like it")
+    with tap.test("an option says whether it lacks a value or has one too many"):
+        check("'--port' needs a value" in place.expect(2, "run", "--port", control=False), "--port")
+        check("'--json=x' takes no value" in place.expect(2, "show", "--json=x", control=False), "--json=x")
+    with tap.test("status 1 when what was understood is refused"):
+        for port in ("vm1 frob", "vm1 vhost-user", "vm1 vhost-user frob=1", "vm1 vhost-user listen=/none/vm1.sock"):
+            check("vm1" in place.expect(1, "run", "--port", port), f"{port}: it is not named")
+        check("mkdir" in place.expect(1, "run", "--port", "vm1 vhost-user listen=/none/vm1.sock"), "no remedy")
+        check("mkdir" in place.expect(1, "run", "--control", "/none/control.sock", control=False), "no remedy")
     with tap.test("status 3 when no switch answers, with the remedy"):
         for words in (["show"], ["save"], ["port", "add", "a", "vhost-user", "listen=/x"], ["port", "del", "a"]):
             check("ringway run" in place.expect(3, *words), f"{words}: no remedy")
@@ -250,6 +264,8 @@ def test_ports(tap, place):
                       ["set", "vm1", "frob=1"], ["set", "vm1", "listen=/x"]):
             place.expect(1, "port", *words)
         check("run" in place.expect(1, "port", "add", "vm2", "vhost-user", "fd=0"), "no remedy for fd=")
+        check("no option 'frob'" in place.expect(1, "port", "set", "vm1", "frob=1"), "an unknown key")
+        check("cannot change" in place.expect(1, "port", "set", "vm1", "mode=0600"), "a key that cannot change")
         for words in (["port", "vm2"], ["queue", "vm2"], ["fdb", "vm2"], ["worker", "1"], ["feature", "frob"]):
             place.expect(1, "show", *words)
         check([row["name"] for row in place.show("port")] == ["vm1"], "the ports have changed")
