@@ -56,7 +56,8 @@ format: ## let clang-format have its way
 install: all ## install into $(DESTDIR)$(PREFIX)
 	@meson configure $(BUILD) -Dprefix=$(PREFIX) >/dev/null
 	@ninja -C $(BUILD) --quiet >/dev/null
-	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --quiet
+	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --no-rebuild --quiet
+	@echo "installed into $(DESTDIR)$(PREFIX)"
 
 clean: ## remove what was built
 	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan

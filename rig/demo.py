@@ -29,10 +29,17 @@ def rings(switch, port, direction):
     return {key: sum(queue[key] for queue in queues) for key in ("frames", "kicks", "calls")}
 
 
+def dropped(switch, sender, receiver):
+    """Frames of the sender that went no further, and frames to the receiver that did not reach it."""
+    return sum(sum(switch.port(guest.name)[side]["dropped"].values())
+               for guest, side in ((sender, "ingress"), (receiver, "egress")))
+
+
 def snapshot(switch, sender, receiver):
-    """(frames sent, kicks, frames received, calls, CPU seconds) so far."""
+    """(frames sent, kicks, frames received, calls, frames dropped, CPU seconds) so far."""
     sent, received = rings(switch, sender.name, "tx"), rings(switch, receiver.name, "rx")
-    return sent["frames"], sent["kicks"], received["frames"], received["calls"], switch.cpu_seconds()
+    return (sent["frames"], sent["kicks"], received["frames"], received["calls"], dropped(switch, sender, receiver),
+            switch.cpu_seconds())
 
 
 def measure(pair, sender, receiver):
@@ -40,7 +47,7 @@ def measure(pair, sender, receiver):
     before = snapshot(pair.switch, sender, receiver)
     stream = traffic.iperf(sender, receiver, SECONDS)
     after = snapshot(pair.switch, sender, receiver)
-    sent, kicks, received, calls, cpu = (new - old for new, old in zip(after, before))
+    sent, kicks, received, calls, lost, cpu = (new - old for new, old in zip(after, before))
     return {
         "Gbit/s": f"{stream.gbits:.2f}",
         "TCP retransmits": stream.retransmits,
@@ -50,6 +57,7 @@ def measure(pair, sender, receiver):
         "frames to the receiver": received,
         "calls (interrupts) to the receiver": calls,
         "frames per call": f"{received / max(calls, 1):.1f}",
+        "frames dropped": lost,
         "CPU seconds of the switch per GiB": f"{cpu / (stream.bytes / GIB):.2f}",
     }
 
@@ -82,6 +90,8 @@ def show(binary, accel):
                 columns[way] = measure(pair, sender, receiver)
             columns[way]["round trip, median us"] = f"{trip:.0f}"
         print_table(columns)
+        if accel != "kvm":
+            print("\n  Without KVM the guests are emulated in software: these figures measure the emulator.")
 
 
 def out_of_time(*_):

@@ -35,6 +35,35 @@ int cmd_bad_option(const char *name, char **argv)
 	return cmd_usage(name, "unknown option '%s'", word);
 }
 
+int cmd_options(int argc, char **argv, bool has_json, struct cmd_options *ret)
+{
+	static const struct option options[] = {
+		{ "json", no_argument, NULL, 'j' }, /* first, to be left out */
+		{ "control", required_argument, NULL, 'c' },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int c;
+
+	*ret = (struct cmd_options){ .control = NULL };
+	while ((c = getopt_long(argc, argv, "h", options + !has_json, NULL)) != -1) {
+		switch (c) {
+		case 'c':
+			ret->control = optarg;
+			break;
+		case 'j':
+			ret->json = true;
+			break;
+		case 'h':
+			ret->help = true;
+			break;
+		default:
+			return cmd_bad_option(argv[0], argv);
+		}
+	}
+	return CMD_DONE;
+}
+
 int cmd_refused(const struct error *err)
 {
 	fprintf(stderr, "ringway: %s\n", err->text);

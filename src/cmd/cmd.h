@@ -31,6 +31,17 @@ int cmd_usage(const char *name, const char *fmt, ...) printf_like(2, 3);
 /* The same for an option that getopt_long() did not like (returned '?' or ':'; opterr is 0). */
 int cmd_bad_option(const char *name, char **argv);
 
+struct cmd_options {
+	const char *control; /* NULL: the default */
+	bool json, help;
+};
+
+/*
+ * Takes the options of a command that speaks to a running switch: --control, --help, and --json if
+ * it `has_json`. CMD_DONE, with the other words from argv[optind] on, or CMD_USAGE.
+ */
+int cmd_options(int argc, char **argv, bool has_json, struct cmd_options *ret);
+
 /* Prints an error and returns CMD_REFUSED. */
 int cmd_refused(const struct error *err);
 

@@ -117,34 +117,18 @@ static int call(const struct command *c, const char *control)
 
 int cmd_port(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "control", required_argument, NULL, 'c' },
-		{ "help", no_argument, NULL, 'h' },
-		{ NULL, 0, NULL, 0 },
-	};
-	const char *control = NULL;
-	bool wants_help = false;
+	struct cmd_options options;
 	struct command command;
 	struct error err;
-	int c;
+	int status = cmd_options(argc, argv, false, &options);
 
-	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-		switch (c) {
-		case 'c':
-			control = optarg;
-			break;
-		case 'h':
-			wants_help = true;
-			break;
-		default:
-			return cmd_bad_option("port", argv);
-		}
-	}
-	if (wants_help)
+	if (status != CMD_DONE)
+		return status;
+	if (options.help)
 		return print_help(argv[optind]);
 	/* getopt has moved the options to the front; the word before the rest becomes "port". */
 	argv[--optind] = argv[0];
 	if (command_parse(argv + optind, (unsigned)(argc - optind), &command, &err) < 0)
 		return cmd_usage("port", "%s", err.text);
-	return call(&command, control);
+	return call(&command, options.control);
 }

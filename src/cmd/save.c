@@ -16,30 +16,19 @@ static const char help[] =
 
 int cmd_save(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "control", required_argument, NULL, 'c' },
-		{ "help", no_argument, NULL, 'h' },
-		{ NULL, 0, NULL, 0 },
-	};
-	const char *control = NULL;
+	struct cmd_options options;
 	json_t *result;
-	int c, status;
+	int status = cmd_options(argc, argv, false, &options);
 
-	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-		switch (c) {
-		case 'c':
-			control = optarg;
-			break;
-		case 'h':
-			fputs(help, stdout);
-			return CMD_DONE;
-		default:
-			return cmd_bad_option("save", argv);
-		}
+	if (status != CMD_DONE)
+		return status;
+	if (options.help) {
+		fputs(help, stdout);
+		return CMD_DONE;
 	}
 	if (optind < argc)
 		return cmd_usage("save", "'%s' is too much", argv[optind]);
-	status = cmd_call(control, "save", NULL, &result);
+	status = cmd_call(options.control, "save", NULL, &result);
 	if (status == CMD_DONE) {
 		const char *text = json_string_value(json_object_get(result, "config"));
 

@@ -261,18 +261,18 @@ static const struct view *find_view(const char *name)
 	return NULL;
 }
 
-static int show(const struct view *view, const char *name, const char *control, bool json)
+static int show(const struct view *view, const char *name, const struct cmd_options *options)
 {
 	json_t *params = name ? json_pack("{s:s}", "name", name) : NULL, *result, *rows;
 	int status;
 
 	if (name && !params)
 		return cmd_usage("show", "the name is not UTF-8");
-	status = cmd_call(control, view->method, params, &result);
+	status = cmd_call(options->control, view->method, params, &result);
 	if (status != CMD_DONE)
 		return status;
 	rows = json_object_get(result, view->key);
-	if (json) {
+	if (options->json) {
 		json_dumpf(result, stdout, JSON_COMPACT);
 		putchar('\n');
 	} else if (name && view->print == show_ports) {
@@ -286,31 +286,15 @@ static int show(const struct view *view, const char *name, const char *control, 
 
 int cmd_show(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "control", required_argument, NULL, 'c' },
-		{ "json", no_argument, NULL, 'j' },
-		{ "help", no_argument, NULL, 'h' },
-		{ NULL, 0, NULL, 0 },
-	};
+	struct cmd_options options;
 	const struct view *view;
-	const char *control = NULL;
-	bool json = false;
-	int c;
+	int status = cmd_options(argc, argv, true, &options);
 
-	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-		switch (c) {
-		case 'c':
-			control = optarg;
-			break;
-		case 'j':
-			json = true;
-			break;
-		case 'h':
-			fputs(help, stdout);
-			return CMD_DONE;
-		default:
-			return cmd_bad_option("show", argv);
-		}
+	if (status != CMD_DONE)
+		return status;
+	if (options.help) {
+		fputs(help, stdout);
+		return CMD_DONE;
 	}
 	view = find_view(optind < argc ? argv[optind] : "port");
 	if (!view)
@@ -319,5 +303,5 @@ int cmd_show(int argc, char **argv)
 					      sizeof(*views)));
 	if (argc - optind > 2)
 		return cmd_usage("show", "'%s' is too much", argv[optind + 2]);
-	return show(view, argc - optind == 2 ? argv[optind + 1] : NULL, control, json);
+	return show(view, argc - optind == 2 ? argv[optind + 1] : NULL, &options);
 }
