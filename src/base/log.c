@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Never blocks: a line is written if the descriptor has room for one now. A pipe that can be
- * written to takes PIPE_BUF bytes at once, and a line is shorter; O_NONBLOCK would be everybody's
- * who shares the description.
+ * Never blocks. O_NONBLOCK would be everybody's who shares the description, so a pipe or terminal
+ * is opened anew for each line, which makes a description of our own. What cannot be opened (a
+ * socket, somebody else's terminal) is asked first whether it has room, which for a socket means
+ * enough.
  *
  * A port's allowance is one point in time, up to which its lines are paid for at one a second; it
  * may lie LOG_BURST seconds ahead of the clock.
@@ -10,10 +11,12 @@
 #include "base/log.h"
 
 #include <ctype.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -36,10 +39,26 @@ void log_set_level(enum log_level level)
 	log_threshold = level;
 }
 
+static int open_own(void)
+{
+	struct stat st;
+
+	if (fstat(STDERR_FILENO, &st) || !(S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode)))
+		return -1;
+	return open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
 static bool write_now(const char *line, int len)
 {
 	struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
+	int own = open_own();
+	bool written;
 
+	if (own >= 0) {
+		written = write(own, line, (size_t)len) == len;
+		close(own);
+		return written;
+	}
 	return poll(&p, 1, 0) == 1 && p.revents & POLLOUT &&
 	       write(STDERR_FILENO, line, (size_t)len) == len;
 }
