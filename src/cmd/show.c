@@ -17,7 +17,7 @@ static const char help[] =
 	"Shows the state of a running switch; 'ringway show' alone shows ports.\n"
 	"\n"
 	"  port     state, why a port carries nothing, counters, drops by reason\n"
-	"  queue    virtqueues: state, size, frames, segments, kicks, calls, worker\n"
+	"  queue    virtqueues: state, size, frames, segments, held, kicks, calls, worker\n"
 	"  fdb      learned addresses and the ports behind which they are\n"
 	"  worker   datapath threads: CPU it is pinned to, CPU time used, frames moved, bursts in\n"
 	"           which they came, sleeps for want of work, queues it serves, and how many of\n"
@@ -170,8 +170,9 @@ static void show_queues(const json_t *rows)
 {
 	struct table t;
 
-	table_begin(&t,
-		    "PORT|>QUEUE|DIR|STATE|>SIZE|>FRAMES|>BYTES|>SEGMENTS|>KICKS|>CALLS|>WORKER");
+	table_begin(
+		&t,
+		"PORT|>QUEUE|DIR|STATE|>SIZE|>FRAMES|>BYTES|>SEGMENTS|>HELD|>KICKS|>CALLS|>WORKER");
 	for (size_t i = 0; i < json_array_size(rows); i++) {
 		const json_t *row = json_array_get(rows, i);
 
@@ -183,6 +184,7 @@ static void show_queues(const json_t *rows)
 		number_cell(&t, row, "frames");
 		number_cell(&t, row, "bytes");
 		number_cell(&t, row, "segments");
+		number_cell(&t, row, "held");
 		number_cell(&t, row, "kicks");
 		number_cell(&t, row, "calls");
 		optional_cell(&t, row, "worker");

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "control/rpc.h"
 #include "control/words.h"
+#include "switch/hold.h"
 #include "vhost/features.h"
 
 static json_t *counters(const struct port_counters *c)
@@ -66,33 +67,22 @@ static bool wanted(const char *name, const char *port)
 	return !name || !strcmp(name, port);
 }
 
-int report_ports(struct daemon *d, const char *name, json_t **ret_rows, struct error *err)
-{
-	struct port *port;
-	json_t *rows;
-	int r = check_name(d, name, err);
-
-	if (r < 0)
-		return r;
-	rows = json_array();
-	for (unsigned at = 0; (port = daemon_next_port(d, &at));) {
-		if (wanted(name, port->name))
-			json_array_append_new(rows, port_row(port));
-	}
-	*ret_rows = rows;
-	return 0;
-}
-
 static json_t *queue_row(struct daemon *d, const struct port *port, const struct queue_report *q)
 {
-	int worker = q->served ? pool_owner(d->pool, q->served) : -1;
+	int worker = q->ingress ? pool_owner(d->pool, q->ingress) : -1;
+	unsigned held = q->ingress ? hold_frames(q->ingress) : 0;
 
-	return json_pack("{s:s, s:i, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:o}", "port",
+	return json_pack("{s:s, s:i, s:s, s:s, s:i, s:I, s:I, s:I, s:i, s:I, s:I, s:o}", "port",
 			 port->name, "queue", (int)q->queue, "direction", q->tx ? "tx" : "rx",
 			 "state", q->state, "size", (int)q->size, "frames", (json_int_t)q->frames,
-			 "bytes", (json_int_t)q->bytes, "segments", (json_int_t)q->segments,
-			 "kicks", (json_int_t)q->kicks, "calls", (json_int_t)q->calls, "worker",
-			 worker < 0 ? json_null() : json_integer(worker));
+			 "bytes", (json_int_t)q->bytes, "segments", (json_int_t)q->segments, "held",
+			 (int)held, "kicks", (json_int_t)q->kicks, "calls", (json_int_t)q->calls,
+			 "worker", worker < 0 ? json_null() : json_integer(worker));
+}
+
+static int append_port(struct daemon *d, struct port *port, json_t *rows)
+{
+	return json_array_append_new(rows, port_row(port)) ? -ENOMEM : 0;
 }
 
 static int append_queues(struct daemon *d, struct port *port, json_t *rows)
@@ -109,7 +99,10 @@ static int append_queues(struct daemon *d, struct port *port, json_t *rows)
 	return 0;
 }
 
-int report_queues(struct daemon *d, const char *name, json_t **ret_rows, struct error *err)
+/* The rows of one port, or of all. */
+static int each_port(struct daemon *d, const char *name,
+		     int (*append)(struct daemon *d, struct port *port, json_t *rows),
+		     json_t **ret_rows, struct error *err)
 {
 	struct port *port;
 	json_t *rows;
@@ -120,7 +113,7 @@ int report_queues(struct daemon *d, const char *name, json_t **ret_rows, struct 
 	rows = json_array();
 	for (unsigned at = 0; !r && (port = daemon_next_port(d, &at));) {
 		if (wanted(name, port->name))
-			r = append_queues(d, port, rows);
+			r = append(d, port, rows);
 	}
 	if (r < 0) {
 		json_decref(rows);
@@ -128,6 +121,16 @@ int report_queues(struct daemon *d, const char *name, json_t **ret_rows, struct 
 	}
 	*ret_rows = rows;
 	return 0;
+}
+
+int report_ports(struct daemon *d, const char *name, json_t **ret_rows, struct error *err)
+{
+	return each_port(d, name, append_port, ret_rows, err);
+}
+
+int report_queues(struct daemon *d, const char *name, json_t **ret_rows, struct error *err)
+{
+	return each_port(d, name, append_queues, ret_rows, err);
 }
 
 static json_t *fdb_row(struct daemon *d, const struct mac_entry *entry, const char *name)

@@ -62,7 +62,7 @@ struct queue_report {
 	unsigned size;	   /* 0: not known */
 	uint64_t frames, bytes, kicks, calls;
 	uint64_t segments; /* rx: made of some of the frames, which count as one each */
-	const struct port_queue *served; /* what a worker owns, for pool_owner(); NULL for rx */
+	const struct port_queue *ingress; /* the switch's side of a tx queue; NULL for rx */
 };
 
 /* One row of `show port`. */

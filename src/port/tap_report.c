@@ -69,7 +69,7 @@ unsigned tap_report_queues(struct port *port, struct queue_report *rows, unsigne
 			.frames = load_relaxed(&stats->frames),
 			.bytes = load_relaxed(&stats->bytes),
 			.kicks = tx ? load_relaxed(&q->q.kicks) : 0,
-			.served = tx && q->fd >= 0 ? &q->q : NULL,
+			.ingress = tx ? &q->q : NULL,
 		};
 	}
 	return 2 * p->queues;

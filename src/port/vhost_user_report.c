@@ -110,7 +110,7 @@ unsigned vhost_user_report_queues(struct port *port, struct queue_report *rows, 
 				.segments = load_relaxed(&ring->vq.stats.segments),
 				.kicks = q ? load_relaxed(&q->q.kicks) : 0,
 				.calls = load_relaxed(&ring->vq.stats.calls),
-				.served = q && q->up ? &q->q : NULL,
+				.ingress = q ? &q->q : NULL,
 			};
 		n++;
 	}

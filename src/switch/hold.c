@@ -50,6 +50,13 @@ bool hold_empty(const struct port_queue *queue)
 	return !queue->hold || !queue->hold->waiting;
 }
 
+unsigned hold_frames(const struct port_queue *queue)
+{
+	const struct hold *hold = rcu_read(queue->hold);
+
+	return hold ? (unsigned)__builtin_popcount(load_relaxed(&hold->waiting)) : 0;
+}
+
 /* Copies what is not in the snapshot; the sender may write to it meanwhile, to its own harm. */
 static void copy_rest(struct hold *hold, struct frame *to, const struct batch *b,
 		      const struct frame *from)
@@ -88,7 +95,7 @@ static bool copy_frame(struct hold *hold, const struct batch *b, unsigned number
 	copy_rest(hold, to, b, from);
 	hold->dest[slot].index = dest->index;
 	hold->dest[slot].serial = dest->serial;
-	hold->waiting |= 1u << slot;
+	store_relaxed(&hold->waiting, hold->waiting | 1u << slot);
 	hold->batch.bytes += to->len;
 	hold->batch.n++;
 	return true;
@@ -109,7 +116,7 @@ void hold_add(struct vswitch *sw, struct port_queue *queue, struct port *dest,
 		}
 	}
 	if (!queue->hold)
-		queue->hold = hold_new();
+		rcu_publish(queue->hold, hold_new());
 	if (!queue->hold) {
 		port_egress_drop(dest, DROP_NO_MEMORY, (unsigned)__builtin_popcount(set));
 		return;
@@ -179,7 +186,7 @@ static bool retry_all(struct vswitch *sw, struct hold *hold, struct virtq_calls 
 		todo &= ~set;
 	}
 	moved = left != hold->waiting;
-	hold->waiting = left;
+	store_relaxed(&hold->waiting, left);
 	return moved;
 }
 

@@ -24,6 +24,9 @@ void hold_add(struct vswitch *sw, struct port_queue *queue, struct port *dest,
 /* Nothing held: the queue may be collected from. */
 bool hold_empty(const struct port_queue *queue);
 
+/* How many it holds. Any thread. */
+unsigned hold_frames(const struct port_queue *queue);
+
 /*
  * Tries again to deliver; drops what waited too long or whose port is gone. True if anything moved.
  */

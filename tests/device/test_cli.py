@@ -27,7 +27,7 @@ COMMANDS = [["run"], ["port"], ["port", "add"], ["port", "del"], ["port", "set"]
 NOBODY = 65534
 KEYS = {
     "port": {"name", "kind", "state", "reason", "features", "queue_pairs", "mtu", "last_error", "ingress", "egress"},
-    "queue": {"port", "queue", "direction", "state", "size", "frames", "bytes", "segments", "kicks", "calls",
+    "queue": {"port", "queue", "direction", "state", "size", "frames", "bytes", "segments", "held", "kicks", "calls",
               "worker"},
     "fdb": {"mac", "port", "age"},
     "worker": {"worker", "cpu", "cpu_ns", "busy_cycles", "frames", "bursts", "sleeps", "queues", "armed"},

@@ -178,11 +178,14 @@ static void a_retry_visits_each_receiver_once(void **state)
 static void what_waited_too_long_is_dropped_and_counted(void **state)
 {
 	add_short(5);
+	assert_int_equal(hold_frames(&sender.queue), 0);
 	hold(&a, 0x1f);
+	assert_int_equal(hold_frames(&sender.queue), 5);
 	a.room = 2;
 	assert_true(retry(START + 1));
 	assert_false(retry(START + LIMIT - 1));
 	assert_false(hold_empty(&sender.queue));
+	assert_int_equal(hold_frames(&sender.queue), 3);
 	assert_int_equal(a.port.egress_dropped[DROP_FULL], 0);
 	a.room = 1; /* the last chance counts */
 	assert_true(retry(START + LIMIT));
