@@ -9,7 +9,10 @@
  */
 #include "net/plan.h"
 
+#include "net/checksum.h"
 #include "net/parse.h"
+
+#define UDP_LEN 8u
 
 /* What a receiver must have agreed to for a GSO type; 0: the type is not known, nobody has. */
 static uint64_t gso_needs(uint8_t gso_type)
@@ -44,4 +47,22 @@ enum plan plan_frame(const struct virtio_net_hdr *hdr, uint64_t features, bool f
 	if (fits && needs && (features & needs) == needs)
 		return PLAN_PASS;
 	return csum ? PLAN_SEGMENT : PLAN_SEGMENT_FINISH;
+}
+
+bool plan_finish_for_all(const struct virtio_net_hdr *hdr, const uint8_t *head, uint32_t head_len)
+{
+	const uint8_t *udp = head + hdr->csum_start;
+
+	if (!(hdr->flags & VIRTIO_NET_HDR_F_NEEDS_CSUM) || hdr->gso_type ||
+	    hdr->csum_offset != CSUM_OFFSET_UDP || hdr->csum_start + UDP_LEN > head_len)
+		return false;
+	switch (udp[2] << 8 | udp[3]) {
+	case 67: /* to a DHCP server, a client; the same of IPv6 */
+	case 68:
+	case 546:
+	case 547:
+		return true;
+	default:
+		return false;
+	}
 }

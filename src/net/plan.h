@@ -32,4 +32,11 @@ enum plan {
  */
 enum plan plan_frame(const struct virtio_net_hdr *hdr, uint64_t features, bool fits);
 
+/*
+ * Is this frame's checksum, which its sender has left to others, to be finished for everybody?
+ * DHCP's is: clients and servers read it from raw sockets and sum it up themselves, whatever their
+ * kernel has agreed to. `hdr` passed vnet_hdr_check(); the frame's first bytes are at `head`.
+ */
+bool plan_finish_for_all(const struct virtio_net_hdr *hdr, const uint8_t *head, uint32_t head_len);
+
 #endif

@@ -18,7 +18,9 @@
 
 #include "base/clock.h"
 #include "net/eth.h"
+#include "net/plan.h"
 #include "port/tap_priv.h"
+#include "virtq/finish.h"
 
 /* A batch ends at this many bytes: it bounds how long a receiver's lock is held. */
 #define BATCH_BYTES 65536
@@ -94,6 +96,8 @@ static enum drop add_frame(struct batch *b, const uint8_t *from, uint32_t len)
 		b->span[b->spans++] =
 			(struct span){ (uintptr_t)from + VNET_HDR_LEN + f->head_len, rest };
 	f->hashed = false;
+	if (!f->plain && plan_finish_for_all(&f->hdr, f->head, f->head_len))
+		frame_finish(b, f);
 	b->bytes += f->len;
 	b->n++;
 	return DROP_NONE;

@@ -7,6 +7,8 @@
  * alone; it is returned with the others, in order, or the driver would wait for it for ever.
  */
 #include "net/eth.h"
+#include "net/plan.h"
+#include "virtq/finish.h"
 #include "virtq/notify.h"
 #include "virtq/split.h"
 
@@ -106,6 +108,8 @@ static inline enum drop collect_chain(struct virtq *vq, struct batch *b,
 	f->span = (uint16_t)(b->spans + consumed);
 	f->spans = (uint16_t)(n - consumed);
 	f->hashed = false;
+	if (unlikely(!f->plain && plan_finish_for_all(&f->hdr, f->head, f->head_len)))
+		frame_finish(b, f);
 	if (f->spans)
 		b->spans += n;
 	b->bytes += f->len;

@@ -147,11 +147,47 @@ static void test_an_unknown_type_is_never_passed(void **state)
 	}
 }
 
+static void test_dhcp_is_finished_for_all(void **state)
+{
+	static const unsigned ports[] = { 67, 68, 546, 547 };
+	uint8_t head[100] = { 0 };
+	struct virtio_net_hdr hdr = { .flags = 1, .csum_start = 34, .csum_offset = 6 };
+	unsigned found = 0;
+
+	for (unsigned port = 0; port < 65536; port++) {
+		bool dhcp = false;
+
+		for (unsigned i = 0; i < ARRAY_SIZE(ports); i++)
+			dhcp |= port == ports[i];
+		head[36] = (uint8_t)(port >> 8);
+		head[37] = (uint8_t)port;
+		found += dhcp;
+		assert_int_equal(plan_finish_for_all(&hdr, head, sizeof(head)), dhcp);
+	}
+	assert_int_equal(found, 4);
+	head[36] = 0;
+	head[37] = 67;
+	/* All of the header must be there: what is not is not read. */
+	for (uint32_t len = 0; len <= sizeof(head); len++)
+		assert_int_equal(plan_finish_for_all(&hdr, head, len), len >= 42);
+	hdr.csum_start = 65535;
+	assert_false(plan_finish_for_all(&hdr, head, sizeof(head)));
+	hdr.csum_start = 34;
+	hdr.csum_offset = 16; /* TCP's */
+	assert_false(plan_finish_for_all(&hdr, head, sizeof(head)));
+	hdr.csum_offset = 6;
+	hdr.gso_type = 5;
+	assert_false(plan_finish_for_all(&hdr, head, sizeof(head)));
+	hdr.gso_type = hdr.flags = 0;
+	assert_false(plan_finish_for_all(&hdr, head, sizeof(head)));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_sender_to_every_receiver),
 		cmocka_unit_test(test_equals_pass_everything),
+		cmocka_unit_test(test_dhcp_is_finished_for_all),
 		cmocka_unit_test(test_an_unknown_type_is_never_passed),
 	};
 
