@@ -31,7 +31,13 @@ static const char help_add[] =
 	"and, if wanted,\n"
 	"  mode=MODE     of the listening socket, octal; 0600 if not said\n"
 	"  group=NAME    of the listening socket, e.g. the group that runs QEMU\n"
-	"  mtu=N         no longer packets than that to and from the port\n"
+	"  mtu=N         no longer packets than that to and from the port; 0: any\n"
+	"  features=-NAME,...  offered to the guest without these: csum, guest_csum, tso,\n"
+	"                guest_tso, uso, guest_uso, mrg_rxbuf, mq, indirect_desc, event_idx,\n"
+	"                and what needs them; nothing after the '=', or all: everything\n"
+	"  queue-size-max=N    larger rings are refused; 32768 if not said\n"
+	"  finish-csum=on|off  no checksum is left to the guest, whatever it agreed to\n"
+	"'ringway port set' can change the last four while the port lives.\n"
 	"\n"
 	"KIND tap: the host, through a tap device. One of\n"
 	"  dev=NAME      made and brought up if it is not there, else used as it is\n"
@@ -58,7 +64,9 @@ static const char example_add[] =
 	"  ringway port add host0 tap dev=tap0\n";
 
 static const char example_del[] = "example:\n  ringway port del vm1\n";
-static const char example_set[] = "example:\n  ringway port set vm1 mtu=1500\n";
+static const char example_set[] = "examples:\n"
+				  "  ringway port set vm1 mtu=1500\n"
+				  "  ringway port set vm1 features=-tso,-guest_tso\n";
 
 static int print_help(const char *verb)
 {

@@ -120,11 +120,13 @@ static void show_one_port(const json_t *port)
 
 	printf("%s: %s, %s%s%s\n", text_of(port, "name"), text_of(port, "kind"),
 	       text_of(port, "state"), *reason ? ": " : "", reason);
+	printf("  options: %s\n", text_of(port, "options"));
 	printf("  queue pairs up: %" JSON_INTEGER_FORMAT "\n", number_of(port, "queue_pairs"));
 	if (number_of(port, "mtu"))
 		printf("  mtu: %" JSON_INTEGER_FORMAT "\n", number_of(port, "mtu"));
 	else
-		printf("  mtu: no limit\n");
+		printf("  mtu: %s\n",
+		       json_is_null(json_object_get(port, "mtu")) ? "not known" : "no limit");
 	printf("  features:");
 	for (size_t i = 0; i < json_array_size(features); i++)
 		printf(" %s", json_string_value(json_array_get(features, i)));

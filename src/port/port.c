@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "port/port.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "port/tap.h"
@@ -20,6 +22,23 @@ const struct port_ops *port_kind(const char *kind)
 const char *port_kinds(void)
 {
 	return "vhost-user, tap";
+}
+
+int port_option_number(const struct port_option *option, int base, unsigned min, unsigned max,
+		       unsigned *ret, struct error *err)
+{
+	char *end;
+	unsigned long v;
+
+	errno = 0;
+	v = strtoul(option->value, &end, base);
+	if (errno || option->value[0] < '0' || option->value[0] > '9' || *end || v < min || v > max)
+		return error_set(err, EINVAL,
+				 base == 8 ? "%s=%.40s: give %o to %o, in octal"
+					   : "%s=%.40s: give %u to %u",
+				 option->key, option->value, min, max);
+	*ret = (unsigned)v;
+	return 0;
 }
 
 bool port_name_valid(const char *name)

@@ -72,7 +72,7 @@ struct port_report {
 	char last_error[256]; /* "" if none */
 	uint64_t features;    /* agreed virtio features */
 	unsigned queue_pairs; /* up */
-	unsigned mtu;	      /* 0: no limit, or not known */
+	int mtu;	      /* 0: no limit; -1: not known */
 	struct port_counters ingress, egress;
 };
 
@@ -172,6 +172,13 @@ static inline uint32_t frame_flow(struct frame *f)
 const struct port_ops *port_kind(const char *kind);
 /* "vhost-user, tap, ..." for error messages and help. */
 const char *port_kinds(void);
+
+/*
+ * The number that an option's value is, in this base (8 or 10): digits alone. 0, or -EINVAL with
+ * `err` filled.
+ */
+int port_option_number(const struct port_option *option, int base, unsigned min, unsigned max,
+		       unsigned *ret, struct error *err);
 
 /* Names: 1 to PORT_NAME_MAX of [A-Za-z0-9_.:-], not starting with '-'. */
 bool port_name_valid(const char *name);

@@ -22,19 +22,12 @@
 
 /* Options */
 
-static int parse_number(const struct port_option *o, unsigned long min, unsigned long max,
-			unsigned *ret, struct error *err)
+static int mtu_refused(const char *value, struct error *err)
 {
-	char *end;
-	unsigned long v;
-
-	errno = 0;
-	v = strtoul(o->value, &end, 10);
-	if (errno || o->value[0] < '0' || o->value[0] > '9' || *end || v < min || v > max)
-		return error_set(err, EINVAL, "%s=%.40s: give %lu to %lu", o->key, o->value, min,
-				 max);
-	*ret = (unsigned)v;
-	return 0;
+	return error_set(
+		err, EINVAL,
+		"the MTU of a tap port is the device's: say 'ip link set dev NAME mtu %.10s'",
+		value);
 }
 
 static int unknown_option(const char *key, struct error *err)
@@ -58,18 +51,15 @@ static int parse_option(struct tap_port *p, const struct port_option *o, struct 
 		return p->dev ? 0 : error_set(err, ENOMEM, "no memory");
 	}
 	if (!strcmp(o->key, "queues"))
-		return parse_number(o, 1, TAP_QUEUES_MAX, &p->queues, err);
+		return port_option_number(o, 10, 1, TAP_QUEUES_MAX, &p->queues, err);
 	if (!strcmp(o->key, "fd")) {
-		r = parse_number(o, 3, INT32_MAX, &v, err);
+		r = port_option_number(o, 10, 3, INT32_MAX, &v, err);
 		if (!r)
 			p->fd = (int)v;
 		return r;
 	}
 	if (!strcmp(o->key, "mtu"))
-		return error_set(err, EINVAL,
-				 "the MTU of a tap port is the device's: say 'ip link set dev NAME "
-				 "mtu %.10s'",
-				 o->value);
+		return mtu_refused(o->value, err);
 	return unknown_option(o->key, err);
 }
 
@@ -234,10 +224,7 @@ static int tap_set(struct port *port, const struct port_option *options, unsigne
 		   struct error *err)
 {
 	if (!strcmp(options[0].key, "mtu"))
-		return error_set(err, EINVAL,
-				 "the MTU of a tap port is the device's: say 'ip link set dev NAME "
-				 "mtu %.10s'",
-				 options[0].value);
+		return mtu_refused(options[0].value, err);
 	if (strcmp(options[0].key, "dev") != 0 && strcmp(options[0].key, "queues") != 0 &&
 	    strcmp(options[0].key, "fd") != 0)
 		return unknown_option(options[0].key, err);

@@ -276,17 +276,17 @@ enum tap_state tap_state(int fd)
 }
 
 /* There may be another device of that name here: the address tells. */
-unsigned tap_mtu(int fd)
+int tap_mtu(int fd)
 {
 	struct ifreq it, here;
 
 	request_init(&it, "");
 	if (ioctl(fd, TUNGETIFF, &it) < 0)
-		return 0;
+		return -1;
 	request_init(&here, it.ifr_name);
 	if (ioctl(fd, SIOCGIFHWADDR, &it) < 0 || device_ioctl(SIOCGIFHWADDR, &here) < 0 ||
 	    memcmp(it.ifr_hwaddr.sa_data, here.ifr_hwaddr.sa_data, 6) != 0 ||
 	    device_ioctl(SIOCGIFMTU, &here) < 0)
-		return 0;
-	return (unsigned)here.ifr_mtu;
+		return -1;
+	return here.ifr_mtu;
 }

@@ -33,7 +33,7 @@ enum tap_state {
 /* Also of a device that was moved to another network namespace. */
 enum tap_state tap_state(int fd);
 
-/* 0: not known, because the device is in another network namespace, or gone. */
-unsigned tap_mtu(int fd);
+/* -1: not known, because the device is in another network namespace, or gone. */
+int tap_mtu(int fd);
 
 #endif

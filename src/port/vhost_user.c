@@ -19,9 +19,6 @@
 #include "base/rcu.h"
 #include "port/vhost_user_priv.h"
 
-#define MTU_MIN 68
-#define MTU_MAX 65535
-
 static struct vhost_user_port *port_of_device(struct vhost_device *dev)
 {
 	return container_of(dev, struct vhost_user_port, dev);
@@ -199,34 +196,18 @@ static const struct endpoint_hooks endpoint_hooks = {
 
 /* Options */
 
-static int parse_number(const char *key, const char *text, int base, unsigned long min,
-			unsigned long max, unsigned long *ret, struct error *err)
+static int parse_group(const struct port_option *o, gid_t *ret, struct error *err)
 {
-	char *end;
-	unsigned long v;
-
-	errno = 0;
-	v = strtoul(text, &end, base);
-	if (errno || end == text || *end || text[0] == '-' || v < min || v > max)
-		return error_set(err, EINVAL,
-				 base == 8 ? "%s=%s: give %lo to %lo, in octal"
-					   : "%s=%s: give %lu to %lu",
-				 key, text, min, max);
-	*ret = v;
-	return 0;
-}
-
-static int parse_group(const char *name, gid_t *ret, struct error *err)
-{
-	const struct group *group = getgrnam(name);
-	unsigned long gid = 0;
+	const struct group *group = getgrnam(o->value);
+	unsigned gid = 0;
 
 	if (group) {
 		*ret = group->gr_gid;
 		return 0;
 	}
-	if (parse_number("group", name, 10, 0, UINT32_MAX - 1, &gid, err))
-		return error_set(err, EINVAL, "group=%s: no such group; see getent group", name);
+	if (port_option_number(o, 10, 0, UINT32_MAX - 1, &gid, err))
+		return error_set(err, EINVAL, "group=%s: no such group; see getent group",
+				 o->value);
 	*ret = (gid_t)gid;
 	return 0;
 }
@@ -242,37 +223,96 @@ static int unknown_option(const char *key, struct error *err)
 {
 	return error_set(err, EINVAL,
 			 "a vhost-user port has no option '%.40s'; it has listen, connect, fd, "
-			 "mode, group, mtu",
+			 "mode, group, mtu, features, queue-size-max, finish-csum",
 			 key);
+}
+
+static int parse_mtu(const struct port_option *o, struct vhost_device_options *to,
+		     struct error *err)
+{
+	unsigned v = 0;
+
+	if (port_option_number(o, 10, 0, UINT16_MAX, &v, err) || (v && v < DEVICE_MTU_MIN))
+		return error_set(err, EINVAL, "mtu=%.40s: give %d to %d, or 0 for no limit",
+				 o->value, DEVICE_MTU_MIN, UINT16_MAX);
+	to->mtu = (uint16_t)v;
+	return 0;
+}
+
+static int parse_size_max(const struct port_option *o, struct vhost_device_options *to,
+			  struct error *err)
+{
+	unsigned v = 0;
+	int r = port_option_number(o, 10, 2, VIRTQ_SIZE_MAX, &v, err);
+
+	if (!r)
+		to->size_max = (uint16_t)v;
+	return r;
+}
+
+static int parse_features(const struct port_option *o, struct vhost_device_options *to,
+			  struct error *err)
+{
+	return features_parse(o->value, &to->offered, err);
+}
+
+static int parse_finish_csum(const struct port_option *o, struct vhost_device_options *to,
+			     struct error *err)
+{
+	if (strcmp(o->value, "on") != 0 && strcmp(o->value, "off") != 0)
+		return error_set(err, EINVAL, "finish-csum=%.40s: give on or off", o->value);
+	to->finish_csum = !strcmp(o->value, "on");
+	return 0;
+}
+
+/* Those that can change while the port lives. */
+static const struct {
+	const char *key;
+	int (*parse)(const struct port_option *o, struct vhost_device_options *to,
+		     struct error *err);
+} device_options[] = {
+	{ "mtu", parse_mtu },
+	{ "features", parse_features },
+	{ "queue-size-max", parse_size_max },
+	{ "finish-csum", parse_finish_csum },
+};
+
+/* True if it is one of them; then `ret` is what came of it. */
+static bool parse_device_option(const struct port_option *o, struct vhost_device_options *to,
+				int *ret, struct error *err)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(device_options); i++) {
+		if (!strcmp(device_options[i].key, o->key)) {
+			*ret = device_options[i].parse(o, to, err);
+			return true;
+		}
+	}
+	return false;
 }
 
 static int parse_option(struct vhost_user_port *p, const struct port_option *o, struct error *err)
 {
-	unsigned long v = 0;
+	unsigned v = 0;
 	int r;
 
+	if (parse_device_option(o, &p->dev.options, &r, err))
+		return r;
 	if (!strcmp(o->key, "listen"))
 		return copy_path(&p->config.listen, o->value, err);
 	if (!strcmp(o->key, "connect"))
 		return copy_path(&p->config.connect, o->value, err);
 	if (!strcmp(o->key, "group"))
-		return parse_group(o->value, &p->config.group, err);
+		return parse_group(o, &p->config.group, err);
 	if (!strcmp(o->key, "fd")) {
-		r = parse_number(o->key, o->value, 10, 3, INT32_MAX, &v, err);
+		r = port_option_number(o, 10, 3, INT32_MAX, &v, err);
 		if (!r)
 			p->config.fd = (int)v;
 		return r;
 	}
 	if (!strcmp(o->key, "mode")) {
-		r = parse_number(o->key, o->value, 8, 0, 0777, &v, err);
+		r = port_option_number(o, 8, 0, 0777, &v, err);
 		if (!r)
 			p->config.mode = (mode_t)v;
-		return r;
-	}
-	if (!strcmp(o->key, "mtu")) {
-		r = parse_number(o->key, o->value, 10, MTU_MIN, MTU_MAX, &v, err);
-		if (!r)
-			device_set_mtu(&p->dev, (uint16_t)v);
 		return r;
 	}
 	return unknown_option(o->key, err);
@@ -383,18 +423,17 @@ static int vhost_user_set(struct port *port, const struct port_option *options, 
 			  struct error *err)
 {
 	struct vhost_user_port *p = vhost_user_port(port);
-	unsigned long mtu = p->dev.mtu;
+	struct vhost_device_options to = p->dev.options;
 
 	for (unsigned i = 0; i < n; i++) {
 		int r;
 
-		if (strcmp(options[i].key, "mtu") != 0)
+		if (!parse_device_option(&options[i], &to, &r, err))
 			return cannot_set(options[i].key, err);
-		r = parse_number("mtu", options[i].value, 10, MTU_MIN, MTU_MAX, &mtu, err);
 		if (r)
 			return r;
 	}
-	device_set_mtu(&p->dev, (uint16_t)mtu);
+	device_set_options(&p->dev, &to);
 	return 0;
 }
 

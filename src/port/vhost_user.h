@@ -3,7 +3,8 @@
  * The port that a virtual machine is behind: a vhost-user device and the socket that its sessions
  * come from.
  *
- * Options: one of listen=PATH, connect=PATH, fd=N; mode= and group= of a listening socket; mtu=.
+ * Options: one of listen=PATH, connect=PATH, fd=N; mode= and group= of a listening socket; and,
+ * to be changed at any time, mtu=, features=, queue-size-max=, finish-csum=.
  */
 #ifndef RINGWAY_PORT_VHOST_USER_H
 #define RINGWAY_PORT_VHOST_USER_H

@@ -18,6 +18,31 @@ static int broken_ring(const struct vhost_device *dev)
 	return -1;
 }
 
+/* The first ring that was refused for its size, or NULL. */
+static const struct vhost_ring *refused_ring(const struct vhost_device *dev)
+{
+	for (unsigned i = 0; i < dev->rings; i++) {
+		if (dev->ring[i] && dev->ring[i]->refused_size)
+			return dev->ring[i];
+	}
+	return NULL;
+}
+
+static void report_resting(const struct vhost_device *dev, struct port_report *ret)
+{
+	const struct vhost_ring *refused = refused_ring(dev);
+
+	ret->state = "agreed";
+	if (refused)
+		snprintf(ret->reason, sizeof(ret->reason),
+			 "ring %u: size %u is more than queue-size-max=%u; start QEMU with "
+			 "rx_queue_size= and tx_queue_size= no larger",
+			 refused->index, refused->refused_size, dev->options.size_max);
+	else
+		snprintf(ret->reason, sizeof(ret->reason),
+			 "no ring is up: the guest's driver has not started its queues");
+}
+
 static void report_state(struct vhost_user_port *p, struct port_report *ret)
 {
 	const struct vhost_device *dev = &p->dev;
@@ -31,9 +56,7 @@ static void report_state(struct vhost_user_port *p, struct port_report *ret)
 		snprintf(ret->reason, sizeof(ret->reason),
 			 "the guest's driver has not agreed to features yet");
 	} else if (!ret->queue_pairs) {
-		ret->state = "agreed";
-		snprintf(ret->reason, sizeof(ret->reason),
-			 "no ring is up: the guest's driver has not started its queues");
+		report_resting(dev, ret);
 	} else {
 		ret->state = "up";
 	}
@@ -41,8 +64,7 @@ static void report_state(struct vhost_user_port *p, struct port_report *ret)
 		ret->state = "broken";
 		snprintf(ret->reason, sizeof(ret->reason),
 			 "ring %d: its available index jumped by more than the ring holds; reset "
-			 "the "
-			 "guest's driver",
+			 "the guest's driver",
 			 broken);
 	}
 }

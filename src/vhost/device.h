@@ -21,6 +21,7 @@
 
 #define VHOST_PAIRS_MAX 128
 #define VHOST_RINGS_MAX (2 * VHOST_PAIRS_MAX)
+#define DEVICE_MTU_MIN	68 /* virtio 1.3, 5.1.4.1 */
 
 /* Call descriptors that wait to be closed: QEMU may replace all of them at once. */
 #define VHOST_CALLS_RETIRED_MAX (4 * VHOST_RINGS_MAX)
@@ -36,6 +37,7 @@ struct vhost_ring {
 	struct vhost_ring_addr addr;
 	unsigned index;
 	uint16_t size, base;
+	uint32_t refused_size; /* too large for the owner's size_max; 0: none */
 	bool has_addr;
 	bool started;
 	bool enabled; /* by SET_VRING_ENABLE; device_ring_enabled() is the whole truth */
@@ -60,15 +62,23 @@ struct vhost_device_hooks {
 	void (*ring_changed)(struct vhost_device *dev, struct vhost_ring *ring);
 };
 
+/* What the owner says. */
+struct vhost_device_options {
+	uint64_t offered;  /* features, from the next GET_FEATURES on */
+	uint16_t mtu;	   /* 0: no limit */
+	uint16_t size_max; /* of a ring that a driver sets up from now on */
+	bool finish_csum;  /* the guest gets no frame whose checksum is left to it */
+};
+
 struct vhost_device {
 	const struct vhost_device_hooks *hooks;
-	uint64_t offered;	    /* features offered at the next negotiation */
+	struct vhost_device_options options;
+	uint64_t told;		    /* features that were offered in this session */
 	uint64_t features;	    /* agreed; meaningful once `agreed` */
 	uint64_t refused;	    /* what the last SET_FEATURES asked for in vain; see there */
 	uint64_t protocol_features; /* agreed */
 	bool agreed;		    /* a SET_FEATURES was accepted in this session */
 	uint8_t status;		    /* virtio status byte, from SET_STATUS */
-	uint16_t mtu;		    /* the port's; 0: no limit */
 	uint16_t front_mtu;	    /* the front-end's, by NET_SET_MTU, in this session; 0: none */
 	struct guest_memory *mem;   /* NULL until a table came */
 	unsigned rings;		    /* one more than the highest index that exists */
@@ -76,8 +86,13 @@ struct vhost_device {
 	struct vhost_ring *ring[VHOST_RINGS_MAX]; /* made at first mention, kept until the end */
 };
 
-/* Offers features_offered(), has no MTU; the owner may change both. Allocates nothing. */
+/* Offers features_offered(), limits nothing. Allocates nothing. */
 void device_init(struct vhost_device *dev, const struct vhost_device_hooks *hooks);
+/*
+ * At any time. Running rings take over the MTU and finish_csum at once. Features that this session
+ * was offered stay on offer in it: its front-end has told its guest.
+ */
+void device_set_options(struct vhost_device *dev, const struct vhost_device_options *options);
 /* Stops all rings; they are freed after a grace period. The hook is still called. */
 void device_destroy(struct vhost_device *dev);
 
@@ -90,6 +105,8 @@ void device_reset(struct vhost_device *dev);
  * device takes references of its own).
  */
 
+/* What to offer, which is noted. */
+uint64_t device_offer(struct vhost_device *dev);
 /*
  * Accepted each time it comes: firmware, kernel and a DPDK driver each negotiate. Running rings go
  * on with the new features. ENOTSUP: bits that were not offered, which `refused` keeps: a front-end
@@ -107,7 +124,8 @@ int device_add_region(struct vhost_device *dev, struct guest_mapping *mapping, s
 int device_del_region(struct vhost_device *dev, const struct guest_region_desc *desc,
 		      struct error *err);
 /*
- * Of a running ring: a new size stops it until the next SET_VRING_KICK, because who sets a ring up
+ * EFBIG: larger than the owner allows; the ring has no size then, and refused_size tells why. Of a
+ * running ring: a new size stops it until the next SET_VRING_KICK, because who sets a ring up
  * from the first message on has forgotten the old one; a new base or address restarts it there.
  */
 int device_set_size(struct vhost_device *dev, unsigned index, uint32_t size, struct error *err);
@@ -130,9 +148,7 @@ int device_set_enabled(struct vhost_device *dev, unsigned index, bool enabled, s
 int device_set_status(struct vhost_device *dev, uint64_t status, struct error *err);
 int device_set_front_mtu(struct vhost_device *dev, uint64_t mtu, struct error *err);
 
-/* Changes the port's own limit (0: none), for running rings too. */
-void device_set_mtu(struct vhost_device *dev, uint16_t mtu);
-/* The smaller of the two limits; 0: no limit. */
+/* The smaller of the owner's limit and the front-end's; 0: no limit. */
 uint16_t device_mtu(const struct vhost_device *dev);
 
 /* Enabled by message, or because VHOST_USER_F_PROTOCOL_FEATURES was not agreed to. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "vhost/features.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,6 +22,61 @@ uint64_t features_offered(void)
 			bits |= BIT(virtio_features[i].bit);
 	}
 	return bits;
+}
+
+/* Which of them needs which others, any of them; in an order in which one look is enough. */
+static const struct {
+	uint64_t bits, any_of;
+} needs[] = {
+	{ BIT(VIRTIO_NET_F_HOST_TSO4) | BIT(VIRTIO_NET_F_HOST_TSO6) | BIT(VIRTIO_NET_F_HOST_UFO) |
+		  BIT(VIRTIO_NET_F_HOST_USO),
+	  BIT(VIRTIO_NET_F_CSUM) },
+	{ BIT(VIRTIO_NET_F_HOST_ECN), BIT(VIRTIO_NET_F_HOST_TSO4) | BIT(VIRTIO_NET_F_HOST_TSO6) },
+	{ BIT(VIRTIO_NET_F_GUEST_TSO4) | BIT(VIRTIO_NET_F_GUEST_TSO6) |
+		  BIT(VIRTIO_NET_F_GUEST_UFO) | BIT(VIRTIO_NET_F_GUEST_USO4) |
+		  BIT(VIRTIO_NET_F_GUEST_USO6),
+	  BIT(VIRTIO_NET_F_GUEST_CSUM) },
+	{ BIT(VIRTIO_NET_F_GUEST_ECN),
+	  BIT(VIRTIO_NET_F_GUEST_TSO4) | BIT(VIRTIO_NET_F_GUEST_TSO6) },
+	{ BIT(VIRTIO_NET_F_CTRL_RX) | BIT(VIRTIO_NET_F_MQ), BIT(VIRTIO_NET_F_CTRL_VQ) },
+};
+
+/* The group that is called the first `len` bytes of `name`, or 0. */
+static uint64_t group_bits(const char *name, size_t len)
+{
+#define X(group, bits)                                            \
+	if (strlen(#group) == len && !strncmp(#group, name, len)) \
+		return bits;
+	VIRTIO_FEATURE_GROUPS(X)
+#undef X
+	return 0;
+}
+
+int features_parse(const char *text, uint64_t *ret_offered, struct error *err)
+{
+#define X(group, bits) " -" #group
+	static const char groups[] = VIRTIO_FEATURE_GROUPS(X);
+#undef X
+	uint64_t offered = features_offered();
+
+	for (const char *at = strcmp(text, "all") != 0 ? text : ""; *at;) {
+		size_t len = strcspn(at, ",");
+		uint64_t bits = *at == '-' ? group_bits(at + 1, len - 1) : 0;
+
+		if (!bits)
+			return error_set(err, EINVAL,
+					 "features=: '%.*s' is none of%s; write them with commas "
+					 "between",
+					 (int)MIN(len, (size_t)30), at, groups);
+		offered &= ~bits;
+		at += len + (at[len] && at[len + 1]);
+	}
+	for (unsigned i = 0; i < ARRAY_SIZE(needs); i++) {
+		if (!(offered & needs[i].any_of))
+			offered &= ~needs[i].bits;
+	}
+	*ret_offered = offered;
+	return 0;
 }
 
 static const char *feature_name(unsigned bit)

@@ -13,6 +13,7 @@
 #include <linux/virtio_ring.h>
 
 #include "base/base.h"
+#include "base/error.h"
 #include "net/plan.h"
 #include "vhost/wire.h"
 
@@ -45,6 +46,22 @@
 	X(VIRTIO_F_RING_PACKED, ring_packed, 0, "packed virtqueues")                               \
 	X(VIRTIO_F_IN_ORDER, in_order, 0, "buffers are used in the order they were made available")
 
+/*
+ * What an operator can take out of the offer: X(name, bits). Each makes sense by itself, and a
+ * guest without it still works.
+ */
+#define VIRTIO_FEATURE_GROUPS(X)                                                  \
+	X(csum, BIT(VIRTIO_NET_F_CSUM))                                           \
+	X(guest_csum, BIT(VIRTIO_NET_F_GUEST_CSUM))                               \
+	X(tso, BIT(VIRTIO_NET_F_HOST_TSO4) | BIT(VIRTIO_NET_F_HOST_TSO6))         \
+	X(guest_tso, BIT(VIRTIO_NET_F_GUEST_TSO4) | BIT(VIRTIO_NET_F_GUEST_TSO6)) \
+	X(uso, BIT(VIRTIO_NET_F_HOST_USO))                                        \
+	X(guest_uso, BIT(VIRTIO_NET_F_GUEST_USO4) | BIT(VIRTIO_NET_F_GUEST_USO6)) \
+	X(mrg_rxbuf, BIT(VIRTIO_NET_F_MRG_RXBUF))                                 \
+	X(mq, BIT(VIRTIO_NET_F_MQ))                                               \
+	X(indirect_desc, BIT(VIRTIO_RING_F_INDIRECT_DESC))                        \
+	X(event_idx, BIT(VIRTIO_RING_F_EVENT_IDX))
+
 struct virtio_feature {
 	unsigned bit;
 	const char *name;
@@ -57,6 +74,12 @@ extern const unsigned virtio_features_count;
 
 /* All bits that are offered by default. */
 uint64_t features_offered(void);
+
+/*
+ * What is offered less the groups in `text`, "-csum,-mq", and less what cannot be without them
+ * (virtio 1.3, 5.1.3.1). "" or "all": everything. 0, or -EINVAL with `err` filled.
+ */
+int features_parse(const char *text, uint64_t *ret_offered, struct error *err);
 
 /* Writes "csum,mrg_rxbuf,..." into `text`, known bits by name and others as bitN. */
 void features_text(uint64_t features, char *text, size_t size);

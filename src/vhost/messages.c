@@ -16,7 +16,7 @@
 
 HANDLER(get_features)
 {
-	m->payload.u64 = dev->offered;
+	m->payload.u64 = device_offer(dev);
 	return 0;
 }
 

@@ -26,7 +26,7 @@ COMMANDS = [["run"], ["port"], ["port", "add"], ["port", "del"], ["port", "set"]
             ["bench"], ["bench", "load"]]
 NOBODY = 65534
 KEYS = {
-    "port": {"name", "kind", "state", "reason", "features", "queue_pairs", "mtu", "last_error", "ingress", "egress"},
+    "port": {"name", "kind", "options", "state", "reason", "features", "queue_pairs", "mtu", "last_error", "ingress", "egress"},
     "queue": {"port", "queue", "direction", "state", "size", "frames", "bytes", "segments", "held", "kicks", "calls",
               "worker"},
     "fdb": {"mac", "port", "age"},

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "control/client.h"
+#include "unit/plain_net.h"
 
 #define DEVICE	     "rwtest0"
 #define TAP	     PORTS /* the tap's number among the switch's ports */
@@ -127,6 +128,15 @@ static void host_send(const struct virtio_net_hdr *hdr, const uint8_t *frame, ui
 	struct msghdr m = { .msg_iov = iov, .msg_iovlen = 2 };
 
 	assert_int_equal(sendmsg(host, &m, 0), len + sizeof(plain));
+}
+
+/* Is the transport's checksum right? `p` has the same addresses and length. */
+static void assert_sum(const struct plain_frame *p, const uint8_t *got)
+{
+	uint32_t len = p->len - p->l4;
+	uint32_t seed = plain_pseudo(p->src, p->dst, p->bytes[p->l3] >> 4 == 6, 17, len);
+
+	assert_int_equal(plain_sum(seed, got + p->l4, len), 0xffff);
 }
 
 static void assert_nothing_more(void)
@@ -245,6 +255,41 @@ static void large_frames_pass_with_their_header(void **state)
 	driver_close(a);
 }
 
+/* Whatever the kernel and the guest have agreed to: who reads DHCP sums it up. */
+static void dhcp_is_finished_both_ways(void **state)
+{
+	struct driver_config c = { .features = driver_features_default() | OFFLOADS };
+	struct driver *a = rig_open(*state, 0, &c);
+	static struct plain_frame p;
+	static uint8_t got[FRAME_ROOM];
+	struct plain_shape shape = { .protocol = 17, .payload = 300 };
+	struct virtio_net_hdr hdr = { .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM, .csum_offset = 6 };
+	struct driver_frame f;
+
+	close(host);
+	host = host_open(0x0800);
+	plain_make(&p, &shape);
+	hdr.csum_start = (uint16_t)p.l4;
+	plain_put16(p.bytes + p.l4 + 2, 67);
+	frame_make(p.bytes, 12, 0, TAP, 0);
+	assert_int_equal(driver_send(a, 0, &hdr, p.bytes, p.len, NULL), 0);
+	driver_flush(a, DRIVER_TX(0));
+	assert_int_equal(host_receive(&hdr, got, sizeof(got), WAIT_MS), p.len);
+	assert_int_equal(hdr.flags & VIRTIO_NET_HDR_F_NEEDS_CSUM, 0);
+	assert_sum(&p, got);
+	hdr = (struct virtio_net_hdr){ .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+				       .csum_start = (uint16_t)p.l4,
+				       .csum_offset = 6 };
+	plain_put16(p.bytes + p.l4 + 2, 68);
+	frame_make(p.bytes, 12, TAP, 0, 0);
+	host_send(&hdr, p.bytes, p.len);
+	assert_int_equal(driver_receive_wait(a, 0, got, sizeof(got), &f, WAIT_MS), 1);
+	assert_int_equal(f.len, p.len);
+	assert_int_equal(f.hdr.hdr.flags, 0);
+	assert_sum(&p, got);
+	driver_close(a);
+}
+
 /* cloud-hypervisor 8401 and others: one frame that the tap refuses ended the whole queue. */
 static void a_frame_that_the_host_refuses_costs_itself_alone(void **state)
 {
@@ -351,6 +396,7 @@ int main(void)
 		CASE(every_length_comes_from_the_host),
 		CASE(bursts_stay_in_order),
 		CASE(large_frames_pass_with_their_header),
+		CASE(dhcp_is_finished_both_ways),
 		CASE(a_frame_that_the_host_refuses_costs_itself_alone),
 		CASE(more_pieces_than_the_kernel_takes),
 		CASE(memory_that_is_gone_costs_its_sender_alone),

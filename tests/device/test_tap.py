@@ -308,6 +308,7 @@ def test_traffic(tap, binary):
             check_ping(pair)
             for port in pair.settled():
                 check(port["state"] == "up" and not port["reason"], str(port))
+                check(port["mtu"] is None, f"the MTU of a device in another namespace cannot be known: {port}")
         with tap.test("the host leaves checksums and segmentation to whoever receives"):
             for host in pair.hosts:
                 features = host.run("ethtool", "-k", host.device)

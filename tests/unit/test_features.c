@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <errno.h>
 #include <string.h>
 
 #include "vhost/features.h"
@@ -69,6 +70,55 @@ static void text_names_known_bits_numbers_others_and_keeps_to_its_room(void **st
 	}
 }
 
+static void what_is_left_out_takes_along_what_needs_it(void **state)
+{
+	const uint64_t host = BIT(VIRTIO_NET_F_HOST_TSO4) | BIT(VIRTIO_NET_F_HOST_TSO6) |
+			      BIT(VIRTIO_NET_F_HOST_ECN);
+	const uint64_t guest = BIT(VIRTIO_NET_F_GUEST_TSO4) | BIT(VIRTIO_NET_F_GUEST_TSO6) |
+			       BIT(VIRTIO_NET_F_GUEST_ECN);
+	const uint64_t uso = BIT(VIRTIO_NET_F_GUEST_USO4) | BIT(VIRTIO_NET_F_GUEST_USO6);
+	const struct {
+		const char *text;
+		uint64_t gone;
+	} rows[] = {
+		{ "", 0 },
+		{ "all", 0 },
+		{ "-tso", host },
+		{ "-uso", BIT(VIRTIO_NET_F_HOST_USO) },
+		{ "-csum", BIT(VIRTIO_NET_F_CSUM) | BIT(VIRTIO_NET_F_HOST_USO) | host },
+		{ "-guest_tso", guest },
+		{ "-guest_uso", uso },
+		{ "-guest_csum", BIT(VIRTIO_NET_F_GUEST_CSUM) | uso | guest },
+		{ "-mrg_rxbuf,-mq", BIT(VIRTIO_NET_F_MRG_RXBUF) | BIT(VIRTIO_NET_F_MQ) },
+		{ "-event_idx,-indirect_desc,-event_idx",
+		  BIT(VIRTIO_RING_F_EVENT_IDX) | BIT(VIRTIO_RING_F_INDIRECT_DESC) },
+	};
+	uint64_t offered = 0;
+	struct error err;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(rows); i++) {
+		assert_int_equal(features_parse(rows[i].text, &offered, &err), 0);
+		assert_int_equal(offered, features_offered() & ~rows[i].gone);
+	}
+}
+
+static void unknown_groups_are_refused_with_all_that_there_are(void **state)
+{
+	static const char *const bad[] = { "-",	     ",",	   "csum",     "-frob",
+					   "-csum,", "-csu",	   "-csumm",   "--csum",
+					   " -csum", "-csum,,-mq", "-csum mq", "all,-mq" };
+	uint64_t offered = 7;
+	struct error err;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(bad); i++) {
+		assert_int_equal(features_parse(bad[i], &offered, &err), -EINVAL);
+#define X(group, bits) assert_non_null(strstr(err.text, "-" #group));
+		VIRTIO_FEATURE_GROUPS(X)
+#undef X
+	}
+	assert_int_equal(offered, 7);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -76,6 +126,8 @@ int main(void)
 		cmocka_unit_test(what_is_not_implemented_is_not_offered),
 		cmocka_unit_test(what_several_queues_need_is_offered),
 		cmocka_unit_test(text_names_known_bits_numbers_others_and_keeps_to_its_room),
+		cmocka_unit_test(what_is_left_out_takes_along_what_needs_it),
+		cmocka_unit_test(unknown_groups_are_refused_with_all_that_there_are),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

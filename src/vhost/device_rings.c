@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What the messages mean for one ring.
+ *
+ * Messages come in any order, so none of them starts a ring by itself: each changes what is known
+ * and calls device_ring_update(), which compares what should be with what is. The datapath sees a
+ * ring only between virtq_start() and virtq_stop().
+ */
+#include "vhost/device_priv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+bool device_ring_enabled(const struct vhost_device *dev, const struct vhost_ring *ring)
+{
+	return ring->enabled ||
+	       (dev->agreed && !(dev->features & BIT(VHOST_USER_F_PROTOCOL_FEATURES)));
+}
+
+/* What the datapath does with a ring; a worker may have found it broken since. */
+enum activity { RESTS, DRAINS, RUNS };
+
+static enum activity ring_activity(struct vhost_ring *ring)
+{
+	enum activity activity;
+
+	pthread_mutex_lock(&ring->vq.lock);
+	activity = ring->vq.running ? RUNS : ring->vq.draining ? DRAINS : RESTS;
+	pthread_mutex_unlock(&ring->vq.lock);
+	return activity;
+}
+
+unsigned device_pairs_up(const struct vhost_device *dev)
+{
+	unsigned pairs = 0;
+
+	for (unsigned i = 0; i < dev->rings; i += 2) {
+		struct vhost_ring *rx = dev->ring[i], *tx = dev->ring[i + 1];
+
+		if ((rx && ring_activity(rx) == RUNS) || (tx && ring_activity(tx) == RUNS))
+			pairs++;
+	}
+	return pairs;
+}
+
+static int check_index(unsigned index, struct error *err)
+{
+	if (index >= VHOST_RINGS_MAX)
+		return error_set(err, EINVAL, "ring %u does not exist; there are %u", index,
+				 VHOST_RINGS_MAX);
+	return 0;
+}
+
+/* The ring, made if this is its first mention. */
+static int get_ring(struct vhost_device *dev, unsigned index, struct vhost_ring **ret,
+		    struct error *err)
+{
+	struct vhost_ring *ring = NULL;
+	int r = check_index(index, err);
+
+	if (r)
+		return r;
+	if (dev->ring[index]) {
+		*ret = dev->ring[index];
+		return 0;
+	}
+	ring = aligned_alloc(CACHE_LINE, sizeof(*ring));
+	if (!ring)
+		return error_set(err, ENOMEM, "no memory");
+	memset(ring, 0, sizeof(*ring));
+	r = virtq_init(&ring->vq, &dev->calls_retired);
+	if (r) {
+		free(ring);
+		return error_set(err, ENOMEM, "no memory");
+	}
+	ring->index = index;
+	ring->kick = -1;
+	dev->ring[index] = ring;
+	dev->rings = MAX(dev->rings, index + 1);
+	*ret = ring;
+	return 0;
+}
+
+static void tell(struct vhost_device *dev, struct vhost_ring *ring)
+{
+	if (dev->hooks && dev->hooks->ring_changed)
+		dev->hooks->ring_changed(dev, ring);
+}
+
+/*
+ * Where the ring is, or false if not all of it is in the memory table. The event index fields count
+ * always (2.7.6, 2.7.8). A hostile region may put aligned user addresses at unaligned places here.
+ */
+static bool ring_locate(const struct vhost_device *dev, const struct vhost_ring *ring,
+			const struct vhost_ring_addr *at, struct virtq_addr *ret)
+{
+	uint64_t n = ring->size;
+
+	if (!dev->mem)
+		return false;
+	ret->desc = guest_memory_user(dev->mem, at->desc, 16 * n);
+	ret->avail = guest_memory_user(dev->mem, at->avail, 6 + 2 * n);
+	ret->used = guest_memory_user(dev->mem, at->used, 6 + 8 * n);
+	return ret->desc && ret->avail && ret->used && !(ret->desc & 15) && !(ret->avail & 1) &&
+	       !(ret->used & 3);
+}
+
+static bool ring_ready(const struct vhost_device *dev, const struct vhost_ring *ring,
+		       struct virtq_addr *ret)
+{
+	return ring->started && ring->size && ring->has_addr && dev->agreed &&
+	       ring_locate(dev, ring, &ring->addr, ret);
+}
+
+/* What the datapath shall take as agreed. */
+static uint64_t ring_features(const struct vhost_device *dev)
+{
+	return dev->features & ~(dev->options.finish_csum ? BIT(VIRTIO_NET_F_GUEST_CSUM) : 0);
+}
+
+static void ring_begin(struct vhost_device *dev, struct vhost_ring *ring,
+		       const struct virtq_addr *addr)
+{
+	struct virtq_setup setup = {
+		.mem = dev->mem,
+		.addr = *addr,
+		.size = ring->size,
+		.base = ring->base,
+		.features = ring_features(dev),
+		.mtu = device_mtu(dev),
+	};
+
+	virtq_start(&ring->vq, &setup);
+}
+
+/* Brings the datapath's part in line with what is known. True if it now does something else. */
+static bool ring_sync(struct vhost_device *dev, struct vhost_ring *ring)
+{
+	enum activity before = ring_activity(ring);
+	bool enabled = device_ring_enabled(dev, ring);
+	struct virtq_addr addr;
+
+	if (ring->vq.enabled != enabled)
+		virtq_set_enabled(&ring->vq, enabled);
+	if (!ring_ready(dev, ring, &addr)) {
+		if (ring->vq.started)
+			ring->base = virtq_stop(&ring->vq);
+	} else if (!ring->vq.started && !dev->refused) {
+		ring_begin(dev, ring, &addr);
+	}
+	return ring_activity(ring) != before;
+}
+
+void device_ring_update(struct vhost_device *dev, struct vhost_ring *ring)
+{
+	if (ring_sync(dev, ring))
+		tell(dev, ring);
+}
+
+void device_ring_restart(struct vhost_device *dev, struct vhost_ring *ring)
+{
+	const struct virtq *vq = &ring->vq;
+	struct virtq_addr addr;
+
+	if (vq->started && ring_ready(dev, ring, &addr) &&
+	    (vq->features != ring_features(dev) || memcmp(&vq->addr, &addr, sizeof(addr)) != 0)) {
+		ring->base = virtq_stop(&ring->vq);
+		ring_begin(dev, ring, &addr);
+		tell(dev, ring); /* its kicks are off now, whatever its worker believes */
+	}
+	device_ring_update(dev, ring);
+}
+
+/* Until the next SET_VRING_KICK. See ring_changed for the order. */
+void device_ring_stop(struct vhost_device *dev, struct vhost_ring *ring)
+{
+	/* A broken ring rests already, but its owner has not been told. */
+	bool was_started = ring->vq.started;
+	int fd = ring->kick;
+
+	ring->kick = -1;
+	ring->started = false;
+	if (ring_sync(dev, ring) || was_started || fd >= 0)
+		tell(dev, ring);
+	if (fd >= 0)
+		close(fd);
+}
+
+void device_ring_reset(struct vhost_device *dev, struct vhost_ring *ring)
+{
+	device_ring_stop(dev, ring);
+	/* Without a descriptor there is nothing to allocate, so it cannot fail. */
+	virtq_set_call(&ring->vq, -1);
+	virtq_set_enabled(&ring->vq, false);
+	ring->addr = (struct vhost_ring_addr){ 0 };
+	ring->size = ring->base = 0;
+	ring->refused_size = 0;
+	ring->has_addr = ring->enabled = false;
+}
+
+void device_ring_remap(struct vhost_device *dev, struct vhost_ring *ring)
+{
+	struct virtq_addr addr;
+
+	if (ring->vq.started && ring_ready(dev, ring, &addr))
+		virtq_remap(&ring->vq, dev->mem, &addr);
+	device_ring_update(dev, ring);
+}
+
+/* Messages about one ring */
+
+int device_set_size(struct vhost_device *dev, unsigned index, uint32_t size, struct error *err)
+{
+	struct vhost_ring *ring = NULL;
+	int r = check_index(index, err);
+
+	if (!r && (!size || size > VIRTQ_SIZE_MAX || (size & (size - 1))))
+		r = error_set(err, EINVAL, "ring %u: size %u is not a power of 2 up to %d", index,
+			      size, VIRTQ_SIZE_MAX);
+	if (!r)
+		r = get_ring(dev, index, &ring, err);
+	if (r)
+		return r;
+	if (ring->vq.started)
+		device_ring_stop(dev, ring);
+	ring->refused_size = size > dev->options.size_max ? size : 0;
+	ring->size = ring->refused_size ? 0 : (uint16_t)size;
+	if (ring->refused_size)
+		return error_set(err, EFBIG,
+				 "ring %u: size %u is more than queue-size-max=%u; start QEMU "
+				 "with rx_queue_size= and tx_queue_size= no larger",
+				 index, size, dev->options.size_max);
+	device_ring_update(dev, ring);
+	return 0;
+}
+
+int device_set_base(struct vhost_device *dev, unsigned index, uint32_t base, struct error *err)
+{
+	struct vhost_ring *ring = NULL;
+	struct virtq_addr addr;
+	int r = check_index(index, err);
+
+	if (!r && base > UINT16_MAX)
+		r = error_set(err, EINVAL, "ring %u: base %u is more than 16 bits", index, base);
+	if (!r)
+		r = get_ring(dev, index, &ring, err);
+	if (r)
+		return r;
+	if (ring->vq.started && ring_ready(dev, ring, &addr)) {
+		virtq_stop(&ring->vq);
+		ring->base = (uint16_t)base;
+		ring_begin(dev, ring, &addr);
+		tell(dev, ring);
+	} else {
+		ring->base = (uint16_t)base;
+	}
+	return 0;
+}
+
+int device_set_addr(struct vhost_device *dev, unsigned index, const struct vhost_ring_addr *addr,
+		    struct error *err)
+{
+	struct vhost_ring *ring = NULL;
+	struct virtq_addr at;
+	int r = check_index(index, err);
+
+	if (!r && ((addr->desc & 15) || (addr->avail & 1) || (addr->used & 3)))
+		r = error_set(err, EINVAL, "ring %u: addresses are not aligned", index);
+	if (!r)
+		r = get_ring(dev, index, &ring, err);
+	if (r)
+		return r;
+	/* Before memory and size are known there is nothing to hold it against. */
+	if (dev->mem && ring->size && !ring_locate(dev, ring, addr, &at))
+		return error_set(err, EFAULT, "ring %u is not within one memory region", index);
+	ring->addr = *addr;
+	ring->has_addr = true;
+	device_ring_restart(dev, ring);
+	return 0;
+}
+
+int device_get_base(struct vhost_device *dev, unsigned index, uint32_t *ret_base, struct error *err)
+{
+	struct vhost_ring *ring = NULL;
+	int r = get_ring(dev, index, &ring, err);
+
+	if (r)
+		return r;
+	device_ring_stop(dev, ring);
+	*ret_base = ring->base;
+	return 0;
+}
+
+static int check_eventfd(unsigned index, int fd, const char *what, struct error *err)
+{
+	char path[32], target[32];
+	ssize_t n;
+
+	if (fd < 0)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	n = readlink(path, target, sizeof(target) - 1);
+	if (n < 0)
+		return error_set(err, errno, "cannot look at descriptors in /proc/self/fd: %s",
+				 strerror(errno));
+	target[n] = '\0';
+	if (strcmp(target, "anon_inode:[eventfd]") != 0)
+		return error_set(err, EBADF, "ring %u: its %s descriptor is not an eventfd", index,
+				 what);
+	return 0;
+}
+
+int device_set_kick(struct vhost_device *dev, unsigned index, int fd, struct error *err)
+{
+	struct vhost_ring *ring = NULL;
+	int before, r = check_index(index, err);
+
+	if (!r)
+		r = check_eventfd(index, fd, "kick", err);
+	if (!r)
+		r = get_ring(dev, index, &ring, err);
+	if (r)
+		return r;
+	before = ring->kick;
+	if (before >= 0) {
+		ring->kick = -1;
+		tell(dev, ring);
+		close(before);
+	}
+	ring->started = true;
+	ring->kick = fd;
+	ring_sync(dev, ring);
+	tell(dev, ring);
+	return 0;
+}
+
+int device_set_call(struct vhost_device *dev, unsigned index, int fd, struct error *err)
+{
+	struct vhost_ring *ring = NULL;
+	int r = check_index(index, err);
+
+	if (!r)
+		r = check_eventfd(index, fd, "call", err);
+	if (!r)
+		r = get_ring(dev, index, &ring, err);
+	if (r)
+		return r;
+	/* Shared with the front-end, which can take it back: a worker must not rely on it. */
+	if (fd >= 0 && fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK))
+		return error_set(err, errno, "ring %u: call descriptor: %s", index,
+				 strerror(errno));
+	/* One that is replaced stays open for a grace period: they must not pile up. */
+	if (load_relaxed(&dev->calls_retired) >= VHOST_CALLS_RETIRED_MAX)
+		return error_set(err, EAGAIN, "call descriptors are replaced too fast");
+	if (virtq_set_call(&ring->vq, fd))
+		return error_set(err, ENOMEM, "no memory");
+	if (ring_activity(ring) != RESTS)
+		tell(dev, ring);
+	return 0;
+}
+
+int device_set_err(struct vhost_device *dev, unsigned index, int fd, struct error *err)
+{
+	int r = check_index(index, err);
+
+	if (!r)
+		r = check_eventfd(index, fd, "error", err);
+	if (!r && fd >= 0)
+		close(fd);
+	return r;
+}
+
+int device_set_enabled(struct vhost_device *dev, unsigned index, bool enabled, struct error *err)
+{
+	struct vhost_ring *ring = NULL;
+	int r = get_ring(dev, index, &ring, err);
+
+	if (r)
+		return r;
+	ring->enabled = enabled;
+	device_ring_update(dev, ring);
+	return 0;
+}
