@@ -95,7 +95,7 @@ static struct tap_queue *queue_new(struct tap_port *p, unsigned index)
 	q->q.kick = q->fd = q->in.io.fd = q->out.io.fd = -1;
 	q->in.want = 1;
 	q->in.buffers = malloc((size_t)TAP_IO_MAX * TAP_BUFFER);
-	q->out.iov = calloc(BATCH_SPANS + 2 * TAP_IO_MAX, sizeof(*q->out.iov));
+	q->out.iov = calloc(BATCH_SPANS + 3 * TAP_IO_MAX, sizeof(*q->out.iov));
 	pthread_mutex_init(&q->in.lock, NULL);
 	pthread_mutex_init(&q->out.lock, NULL);
 	if (q->in.buffers && q->out.iov)
@@ -196,11 +196,13 @@ static int tap_start(struct port *port, struct error *err)
 {
 	struct tap_port *p = tap_port(port);
 	int fds[TAP_QUEUES_MAX] = { p->fd };
+	bool uso = false;
 	int r, why = 0;
 
-	r = p->dev ? tap_open(p->dev, p->queues, fds, err) : tap_adopt(p->fd, err);
+	r = p->dev ? tap_open(p->dev, p->queues, fds, &uso, err) : tap_adopt(p->fd, &uso, err);
 	if (r)
 		return r;
+	p->features = TAP_FEATURES | (uso ? TAP_FEATURES_USO : 0);
 	for (unsigned i = 0; i < p->queues; i++) {
 		r = queue_open(p->queue[i], fds[i]);
 		why = why ? why : r;

@@ -8,7 +8,9 @@
  * says through epoll that there is something to read, whether it was armed or not.
  *
  * Egress: the kernel gathers a frame from where it is, the rest of it straight from the sending
- * guest's memory. A flow goes to one queue by its hash, and the kernel answers on that queue.
+ * guest's memory. A flow goes to one queue by its hash, and the kernel answers on that queue. What
+ * the kernel cannot cut (UDP, before Linux 6.2) is cut here, with headers of its own and the same
+ * payload; its checksums are the kernel's as ever.
  *
  * A queue that is closed has descriptor -1, to which nothing can be written and from which nothing
  * comes.
@@ -18,7 +20,8 @@
 
 #include "base/clock.h"
 #include "net/eth.h"
-#include "net/plan.h"
+#include "net/parse.h"
+#include "net/segment.h"
 #include "port/tap_priv.h"
 #include "virtq/finish.h"
 
@@ -73,7 +76,7 @@ static bool read_frames(struct tap_ingress *in)
 }
 
 /* What was read into a buffer becomes the batch's next frame. */
-static enum drop add_frame(struct batch *b, const uint8_t *from, uint32_t len)
+static enum drop add_frame(struct batch *b, uint64_t features, const uint8_t *from, uint32_t len)
 {
 	struct frame *f = &b->frame[b->n];
 	uint32_t rest;
@@ -83,7 +86,7 @@ static enum drop add_frame(struct batch *b, const uint8_t *from, uint32_t len)
 	f->len = len - (uint32_t)VNET_HDR_LEN;
 	if (unlikely(f->len > FRAME_LEN_MAX))
 		return DROP_FRAME_LONG;
-	if (unlikely(frame_take_header(f, from, TAP_FEATURES)))
+	if (unlikely(frame_take_header(f, from, features)))
 		return DROP_HEADER_BAD;
 	f->head = b->snapshot[b->n] + VNET_HDR_LEN;
 	f->head_len = (uint16_t)MAX(MIN(f->len, SNAPSHOT_COPIED - (uint32_t)VNET_HDR_LEN),
@@ -110,6 +113,7 @@ static bool was_empty(const struct tap_ingress *in, unsigned us)
 
 bool tap_collect(struct port_queue *queue, struct batch *b, struct virtq_calls *calls)
 {
+	const uint64_t features = tap_port(queue->port)->features;
 	struct tap_ingress *in = &tap_queue(queue)->in;
 
 	if (was_empty(in, POLLED_US))
@@ -123,7 +127,7 @@ bool tap_collect(struct port_queue *queue, struct batch *b, struct virtq_calls *
 	b->n = b->spans = b->chains = b->bytes = 0;
 	for (; in->next < in->read && b->bytes < BATCH_BYTES; in->next++) {
 		const struct tap_op *op = &in->op[in->frame[in->next]];
-		enum drop drop = add_frame(b, op->iov->iov_base, (uint32_t)op->result);
+		enum drop drop = add_frame(b, features, op->iov->iov_base, (uint32_t)op->result);
 
 		if (unlikely(drop))
 			count(&in->stats.dropped[drop], 1);
@@ -245,25 +249,139 @@ static frame_set settle(struct tap_egress *out, const struct batch *b, unsigned 
 	return refused;
 }
 
-static frame_set write_frames(struct tap_egress *out, const struct batch *b, frame_set set)
+/* What is left of a large frame: of its snapshot first, then its spans. */
+struct rest {
+	const uint8_t *head;
+	uint32_t head_left, used; /* `used` bytes of the span */
+	const struct span *span;
+};
+
+static struct iovec rest_next(struct rest *r, uint32_t n)
+{
+	uint32_t part = MIN(n, r->head_left ? r->head_left : r->span->len - r->used);
+	struct iovec piece = { (void *)(r->span->at + r->used), part };
+
+	if (r->head_left) {
+		piece.iov_base = (void *)r->head;
+		r->head += part;
+		r->head_left -= part;
+		return piece;
+	}
+	r->used += part;
+	if (r->used == r->span->len) {
+		r->span++;
+		r->used = 0;
+	}
+	return piece;
+}
+
+/* As gather(), of one segment. */
+static unsigned gather_segment(struct tap_egress *out, const struct segments *s, uint32_t i,
+			       struct rest *rest, unsigned slot, struct iovec *iov)
+{
+	unsigned n = 2;
+
+	segment_header(s, i, out->head[slot]);
+	out->hdr[slot] = (struct virtio_net_hdr_mrg_rxbuf){ .hdr = segment_hdr(s) };
+	iov[0] = (struct iovec){ &out->hdr[slot], sizeof(out->hdr[slot]) };
+	iov[1] = (struct iovec){ out->head[slot], s->header_len };
+	for (uint32_t left = segment_payload(s, i); left; left -= (uint32_t)iov[n++].iov_len) {
+		if (n == TAP_PIECES_MAX)
+			return 0;
+		iov[n] = rest_next(rest, left);
+	}
+	out->op[slot] = (struct tap_op){ .iov = iov, .n = n };
+	return n;
+}
+
+/* Segments from `first` on, as many as can be written at once; how many, 0: one cannot. */
+static unsigned gather_segments(struct tap_egress *out, const struct segments *s, uint32_t first,
+				struct rest *rest)
 {
 	struct iovec *iov = out->iov;
+	unsigned n = 0;
+
+	for (; n < TAP_IO_MAX && first + n < s->n; n++) {
+		unsigned pieces = gather_segment(out, s, first + n, rest, n, iov);
+
+		if (!pieces)
+			return 0;
+		iov += pieces;
+	}
+	return n;
+}
+
+/* The first segment that cannot be written ends it: what a datagram was cut from is lost whole. */
+static enum drop write_segments(struct tap_egress *out, const struct batch *b,
+				const struct frame *f)
+{
+	struct segments s;
+	struct parsed p;
+	struct rest rest;
+	enum parse parse = parse_frame(f->head, f->head_len, f->len, &p);
+
+	if (parse == PARSE_DONE)
+		parse = segment_begin(&s, f->head, &p, &f->hdr, f->len);
+	if (parse)
+		return parse == PARSE_TOO_LONG ? DROP_HEADER_TOO_LONG : DROP_HEADER_LIES;
+	rest = (struct rest){ .head = f->head + s.header_len,
+			      .head_left = (uint32_t)f->head_len - s.header_len,
+			      .span = &b->span[f->span] };
+	for (uint32_t i = 0, n; i < s.n; i += n) {
+		n = gather_segments(out, &s, i, &rest);
+		if (!n)
+			return DROP_HOST_REFUSED;
+		tap_io_write(&out->io, out->op, n);
+		for (unsigned k = 0; k < n; k++) {
+			enum drop drop = verdict(out->op[k].result);
+
+			if (drop)
+				return drop;
+			count(&out->segments, 1);
+		}
+	}
+	count(&out->stats.frames, 1);
+	count(&out->stats.bytes, f->len);
+	return DROP_NONE;
+}
+
+static frame_set write_some(struct tap_egress *out, const struct batch *b, unsigned n)
+{
+	if (!n)
+		return 0;
+	tap_io_write(&out->io, out->op, n);
+	return settle(out, b, n);
+}
+
+static frame_set write_frames(struct tap_egress *out, const struct batch *b, frame_set set,
+			      uint64_t features)
+{
+	struct iovec *iov = out->iov;
+	frame_set refused = 0;
 	unsigned n = 0, i;
-	frame_set refused;
 
 	pthread_mutex_lock(&out->lock);
 	batch_for_each (i, set) {
-		unsigned pieces = gather(out, b, &b->frame[i], n, iov);
+		const struct frame *f = &b->frame[i];
+		enum drop drop = DROP_HOST_REFUSED;
+		unsigned pieces = 0;
 
-		if (unlikely(!pieces)) {
-			count(&out->stats.dropped[DROP_HOST_REFUSED], 1);
-			continue;
+		if (likely(f->plain || plan_frame(&f->hdr, features, true) == PLAN_PASS)) {
+			pieces = gather(out, b, f, n, iov);
+		} else {
+			refused |= write_some(out, b, n); /* those before it */
+			n = 0;
+			iov = out->iov;
+			drop = write_segments(out, b, f);
 		}
-		iov += pieces;
-		out->frame[n++] = (uint8_t)i;
+		if (likely(pieces)) {
+			iov += pieces;
+			out->frame[n++] = (uint8_t)i;
+		} else if (drop) {
+			count(&out->stats.dropped[drop], 1);
+		}
 	}
-	tap_io_write(&out->io, out->op, n);
-	refused = settle(out, b, n);
+	refused |= write_some(out, b, n);
 	pthread_mutex_unlock(&out->lock);
 	return refused;
 }
@@ -279,7 +397,7 @@ frame_set tap_egress(struct port *port, struct batch *b, frame_set set, struct v
 	frame_set refused = 0;
 
 	if (p->queues == 1)
-		return write_frames(&p->queue[0]->out, b, set);
+		return write_frames(&p->queue[0]->out, b, set, p->features);
 	while (set) {
 		unsigned i, first = (unsigned)__builtin_ctz(set);
 		unsigned queue = queue_of(p, &b->frame[first]);
@@ -289,7 +407,7 @@ frame_set tap_egress(struct port *port, struct batch *b, frame_set set, struct v
 			if (queue_of(p, &b->frame[i]) == queue)
 				same |= 1u << i;
 		}
-		refused |= write_frames(&p->queue[queue]->out, b, same);
+		refused |= write_frames(&p->queue[queue]->out, b, same, p->features);
 		set &= ~same;
 	}
 	return refused;

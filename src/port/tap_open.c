@@ -22,11 +22,14 @@
 
 #define TUN_PATH "/dev/net/tun"
 #define FLAGS	 (IFF_TAP | IFF_NO_PI | IFF_VNET_HDR)
-/*
- * What the kernel may leave to its receivers. Not UDP segmentation: nobody behind the switch agrees
- * to it, while the kernel can do it.
- */
+/* What the kernel may leave to its receivers. */
 #define OFFLOADS (TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN)
+
+/* The kernel wants both or none; its headers have them since 6.2. */
+#ifndef TUN_F_USO4
+#define TUN_F_USO4 0x20
+#define TUN_F_USO6 0x40
+#endif
 
 bool tap_name_valid(const char *name)
 {
@@ -180,14 +183,15 @@ static int attach_first(int fd, const char *name, bool several, bool existed, in
 	return 0;
 }
 
-static int configure(int fd, struct error *err)
+static int configure(int fd, bool *ret_uso, struct error *err)
 {
 	int hdr_len = VNET_HDR_LEN;
 
 	if (ioctl(fd, TUNSETVNETHDRSZ, &hdr_len) < 0)
 		return error_set(err, errno, "the kernel's taps know no virtio-net header: %s",
 				 strerror(errno));
-	if (ioctl(fd, TUNSETOFFLOAD, OFFLOADS) < 0)
+	*ret_uso = !ioctl(fd, TUNSETOFFLOAD, OFFLOADS | TUN_F_USO4 | TUN_F_USO6);
+	if (!*ret_uso && ioctl(fd, TUNSETOFFLOAD, OFFLOADS) < 0)
 		return error_set(err, errno, "the kernel's taps refuse offloads: %s",
 				 strerror(errno));
 	return 0;
@@ -200,9 +204,9 @@ static void close_all(const int *fds, unsigned n)
 }
 
 static int open_more(const char *name, int flags, unsigned queues, int *fds, unsigned *n,
-		     struct error *err)
+		     bool *ret_uso, struct error *err)
 {
-	int r = configure(fds[0], err);
+	int r = configure(fds[0], ret_uso, err);
 
 	while (!r && *n < queues) {
 		r = open_tun(&fds[*n], err);
@@ -216,7 +220,7 @@ static int open_more(const char *name, int flags, unsigned queues, int *fds, uns
 	return r;
 }
 
-int tap_open(const char *name, unsigned queues, int *ret_fds, struct error *err)
+int tap_open(const char *name, unsigned queues, int *ret_fds, bool *ret_uso, struct error *err)
 {
 	bool existed = device_exists(name);
 	unsigned n = 1;
@@ -226,7 +230,7 @@ int tap_open(const char *name, unsigned queues, int *ret_fds, struct error *err)
 		return r;
 	r = attach_first(ret_fds[0], name, queues > 1, existed, &flags, err);
 	if (!r)
-		r = open_more(name, flags, queues, ret_fds, &n, err);
+		r = open_more(name, flags, queues, ret_fds, &n, ret_uso, err);
 	if (!r && !existed) {
 		r = bring_up(name);
 		if (r)
@@ -237,7 +241,7 @@ int tap_open(const char *name, unsigned queues, int *ret_fds, struct error *err)
 	return r;
 }
 
-int tap_adopt(int fd, struct error *err)
+int tap_adopt(int fd, bool *ret_uso, struct error *err)
 {
 	struct ifreq ifr;
 	int flags, r = inherit_take(fd, err);
@@ -262,7 +266,7 @@ int tap_adopt(int fd, struct error *err)
 	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
 	    fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
 		return error_set(err, errno, "the descriptor %d: %s", fd, strerror(errno));
-	return configure(fd, err);
+	return configure(fd, ret_uso, err);
 }
 
 /* A tap can be written to if its link is up, wherever it is. */

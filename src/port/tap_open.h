@@ -16,13 +16,14 @@ bool tap_name_valid(const char *name);
 /*
  * Opens `queues` queues of the device, which is made and brought up if there is none; one that was
  * there is left as it is, up or down. Descriptors are O_NONBLOCK and the caller's; frames have a
- * virtio-net header of 12 bytes and all offloads that the switch knows. 0 or a negative errno with
- * `err` filled and nothing open.
+ * virtio-net header of 12 bytes and all offloads that the switch knows; *ret_uso says whether UDP
+ * segmentation is among them, in both directions (Linux 6.2). 0 or a negative errno with `err`
+ * filled and nothing open.
  */
-int tap_open(const char *name, unsigned queues, int *ret_fds, struct error *err);
+int tap_open(const char *name, unsigned queues, int *ret_fds, bool *ret_uso, struct error *err);
 
 /* The same for a descriptor that somebody else has opened; not closed on error. */
-int tap_adopt(int fd, struct error *err);
+int tap_adopt(int fd, bool *ret_uso, struct error *err);
 
 enum tap_state {
 	TAP_UP,

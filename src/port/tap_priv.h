@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "net/plan.h"
 #include "port/tap.h"
 #include "port/tap_io.h"
 #include "port/tap_open.h"
@@ -19,6 +20,9 @@
 	(BIT(VIRTIO_NET_F_CSUM) | BIT(VIRTIO_NET_F_GUEST_CSUM) | BIT(VIRTIO_NET_F_HOST_TSO4) | \
 	 BIT(VIRTIO_NET_F_GUEST_TSO4) | BIT(VIRTIO_NET_F_HOST_TSO6) |                          \
 	 BIT(VIRTIO_NET_F_GUEST_TSO6) | BIT(VIRTIO_NET_F_HOST_ECN) | BIT(VIRTIO_NET_F_GUEST_ECN))
+/* And where the kernel knows them. */
+#define TAP_FEATURES_USO \
+	(BIT(VIRTIO_NET_F_HOST_USO) | BIT(VIRTIO_NET_F_GUEST_USO4) | BIT(VIRTIO_NET_F_GUEST_USO6))
 
 _Static_assert(TAP_BUFFER >= VNET_HDR_LEN + FRAME_LEN_MAX, "the longest frame");
 
@@ -40,8 +44,11 @@ struct tap_ingress {
 struct tap_egress {
 	pthread_mutex_t lock;
 	struct tap_io io;
-	struct iovec *iov; /* pieces of a whole batch */
+	struct iovec
+		*iov; /* pieces of a whole batch, or of as many segments as are written at once */
 	struct virtio_net_hdr_mrg_rxbuf hdr[TAP_IO_MAX];
+	uint8_t head[TAP_IO_MAX][SNAPSHOT_ROOM]; /* of segments */
+	uint64_t segments;			 /* made of some of the frames */
 	struct tap_op op[TAP_IO_MAX];
 	uint8_t frame[TAP_IO_MAX]; /* number in the batch, of each operation */
 	struct port_counters stats;
@@ -57,6 +64,7 @@ struct tap_queue {
 struct tap_port {
 	struct port port; /* first */
 	unsigned queues;
+	uint64_t features; /* TAP_FEATURES and perhaps more; before its queues are up */
 	struct tap_queue *queue[TAP_QUEUES_MAX];
 
 	/* Control thread. */

@@ -41,7 +41,7 @@ void tap_report(struct port *port, struct port_report *ret)
 	struct tap_port *p = tap_port(port);
 
 	memset(ret, 0, sizeof(*ret));
-	ret->features = TAP_FEATURES;
+	ret->features = p->features;
 	ret->mtu = tap_mtu(p->queue[0]->fd);
 	report_state(p, ret);
 	for (unsigned i = 0; i < p->queues; i++) {
@@ -68,6 +68,7 @@ unsigned tap_report_queues(struct port *port, struct queue_report *rows, unsigne
 			.state = tap_state(q->fd) == TAP_UP ? "running" : "stopped",
 			.frames = load_relaxed(&stats->frames),
 			.bytes = load_relaxed(&stats->bytes),
+			.segments = tx ? 0 : load_relaxed(&q->out.segments),
 			.kicks = tx ? load_relaxed(&q->q.kicks) : 0,
 			.ingress = tx ? &q->q : NULL,
 		};

@@ -19,6 +19,8 @@
 #include <unistd.h>
 
 #include "control/client.h"
+#include "net/parse.h" /* constants that older kernel headers lack */
+#include "net/plan.h"
 #include "unit/plain_net.h"
 
 #define DEVICE	     "rwtest0"
@@ -255,6 +257,112 @@ static void large_frames_pass_with_their_header(void **state)
 	driver_close(a);
 }
 
+/* Does the kernel know UDP segmentation on taps (Linux 6.2)? */
+static bool has_uso(struct rig *rig)
+{
+	struct error err;
+	json_t *answer, *names, *name;
+	bool found = false;
+	size_t i;
+
+	assert_int_equal(client_call(rig->control, "show.port", NULL, &answer, &err), 0);
+	names = json_object_get(json_array_get(json_object_get(answer, "ports"), TAP), "features");
+	json_array_foreach (names, i, name)
+		found |= !strcmp(json_string_value(name), "guest_uso4");
+	json_decref(answer);
+	return found;
+}
+
+/* One datagram, cut by nobody, arrives as it was sent. */
+static void assert_whole_both_ways(struct driver *a, const struct plain_frame *p,
+				   const struct virtio_net_hdr *hdr)
+{
+	static uint8_t got[FRAME_ROOM], frame[FRAME_ROOM];
+	struct virtio_net_hdr is;
+	struct driver_frame f;
+
+	memcpy(frame, p->bytes, p->len);
+	frame_make(frame, 12, 0, TAP, 0);
+	assert_int_equal(driver_send(a, 0, hdr, frame, p->len, NULL), 0);
+	driver_flush(a, DRIVER_TX(0));
+	assert_int_equal(host_receive(&is, got, sizeof(got), WAIT_MS), p->len);
+	assert_memory_equal(got, frame, p->len);
+	assert_int_equal(is.gso_type, VIRTIO_NET_HDR_GSO_UDP_L4);
+	assert_int_equal(is.gso_size, hdr->gso_size);
+	frame_make(frame, 12, TAP, 0, 0);
+	host_send(hdr, frame, p->len);
+	assert_int_equal(driver_receive_wait(a, 0, got, sizeof(got), &f, WAIT_MS), 1);
+	assert_int_equal(f.len, p->len);
+	assert_memory_equal(got, frame, p->len);
+	assert_int_equal(f.hdr.hdr.gso_type, VIRTIO_NET_HDR_GSO_UDP_L4);
+	assert_int_equal(f.hdr.hdr.gso_size, hdr->gso_size);
+}
+
+/* From the host to who has not agreed to have it whole. */
+static void assert_cut(struct driver *b, const struct plain_frame *p,
+		       const struct plain_shape *shape, const struct virtio_net_hdr *hdr)
+{
+	static uint8_t got[FRAME_ROOM], frame[FRAME_ROOM], expected[FRAME_ROOM];
+	struct driver_frame f;
+
+	memcpy(frame, p->bytes, p->len);
+	frame_make(frame, 12, TAP, 1, 0);
+	host_send(hdr, frame, p->len);
+	for (uint32_t i = 0, at = 0; at < shape->payload; i++, at += hdr->gso_size) {
+		uint32_t part = MIN(shape->payload - at, (uint32_t)hdr->gso_size);
+		uint32_t len = plain_cut(p, shape, i, at, part, expected);
+		uint32_t seed = plain_pseudo(p->src, p->dst, shape->v6, 17, len - p->l4);
+
+		assert_int_equal(driver_receive_wait(b, 0, got, sizeof(got), &f, WAIT_MS), 1);
+		assert_int_equal(f.len, len);
+		assert_memory_equal(got + p->payload, expected + p->payload, part);
+		assert_int_equal(f.hdr.hdr.flags | f.hdr.hdr.gso_type, 0);
+		assert_int_equal(plain_sum(seed, got + p->l4, len - p->l4), 0xffff);
+		driver_post(b, 0);
+	}
+}
+
+static void large_datagrams_pass_whole_or_in_segments(void **state)
+{
+	struct driver_config c = { .features = driver_features_default() | OFFLOADS |
+					       BIT(VIRTIO_NET_F_HOST_USO) |
+					       BIT(VIRTIO_NET_F_GUEST_USO4) |
+					       BIT(VIRTIO_NET_F_GUEST_USO6),
+				   .tx_buffer = LARGEST + 12 };
+	struct driver *a, *b;
+	static struct plain_frame p;
+
+	if (!has_uso(*state)) {
+		print_message("this kernel's taps do not know UDP segmentation (Linux 6.2)\n");
+		skip();
+	}
+	a = rig_open(*state, 0, &c);
+	b = rig_open(*state, 1, NULL);
+	/* The switch shall know where all are, or large frames would be flooded. */
+	assert_passes(a, b);
+	frame_make(p.bytes, 60, TAP, 0, 3);
+	host_send(NULL, p.bytes, 60);
+	assert_true(receive_one(a, TAP, 0, 60, 3, WAIT_MS));
+	for (unsigned v6 = 0; v6 < 2; v6++) {
+		struct plain_shape shape = { .protocol = 17, .payload = 30000, .v6 = v6 };
+		struct virtio_net_hdr hdr = { .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+					      .gso_type = VIRTIO_NET_HDR_GSO_UDP_L4,
+					      .gso_size = 1400,
+					      .csum_offset = 6 };
+
+		close(host);
+		host = host_open(v6 ? 0x86dd : 0x0800);
+		plain_make(&p, &shape);
+		hdr.csum_start = (uint16_t)p.l4;
+		hdr.hdr_len = (uint16_t)p.payload;
+		driver_reclaim(a, 0);
+		assert_whole_both_ways(a, &p, &hdr);
+		assert_cut(b, &p, &shape, &hdr);
+	}
+	driver_close(a);
+	driver_close(b);
+}
+
 /* Whatever the kernel and the guest have agreed to: who reads DHCP sums it up. */
 static void dhcp_is_finished_both_ways(void **state)
 {
@@ -396,6 +504,7 @@ int main(void)
 		CASE(every_length_comes_from_the_host),
 		CASE(bursts_stay_in_order),
 		CASE(large_frames_pass_with_their_header),
+		CASE(large_datagrams_pass_whole_or_in_segments),
 		CASE(dhcp_is_finished_both_ways),
 		CASE(a_frame_that_the_host_refuses_costs_itself_alone),
 		CASE(more_pieces_than_the_kernel_takes),

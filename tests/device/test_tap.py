@@ -315,6 +315,8 @@ def test_traffic(tap, binary):
                 for name in ("tx-checksum-ip-generic", "tx-tcp-segmentation", "tx-tcp6-segmentation",
                              "tx-tcp-ecn-segmentation"):
                     check(f"{name}: on" in features, f"{name} is not on: {features}")
+                knows_uso = "guest_uso4" in pair.switch.port("a")["features"]
+                check(("tx-udp-segmentation: on" in features) == knows_uso, f"tx-udp-segmentation: {features}")
         with tap.test("TCP both ways, in frames larger than the MTU"):
             for sender, receiver in pair.ways():
                 before = pair.settled()
