@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -28,6 +29,32 @@ struct guest_mapping {
 	struct sigbus_slot *slot;
 	unsigned refs;
 };
+
+/* Of all mappings; control's. */
+static uint64_t mapped;
+
+/* What they may take in all: half of what the process has, by the machine or by its limit. */
+static uint64_t space_max(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY)
+		return GUEST_SPACE_MAX;
+	return MIN((uint64_t)limit.rlim_cur / 2, GUEST_SPACE_MAX);
+}
+
+static int check_space(size_t len, struct error *err)
+{
+	uint64_t max = space_max();
+
+	if (len <= max && mapped <= max - len)
+		return 0;
+	return error_set(err, ENOSPC,
+			 "all guests together have more than %llu GiB of memory (sparse files "
+			 "count in full); delete ports%s",
+			 (unsigned long long)(max >> 30),
+			 max < GUEST_SPACE_MAX ? ", or raise ulimit -v" : "");
+}
 
 static bool add_overflows(uint64_t a, uint64_t b)
 {
@@ -91,6 +118,9 @@ int guest_mapping_create(int fd, const struct guest_region_desc *desc, struct gu
 		return error_set(err, ENOMEM, "no memory");
 	lead = desc->offset & (page - 1);
 	m->len = (desc->size + lead + page - 1) & ~(page - 1);
+	r = check_space(m->len, err);
+	if (r)
+		goto free_mapping;
 	base = mmap(NULL, m->len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
 		    (off_t)(desc->offset - lead));
 	if (base == MAP_FAILED) {
@@ -105,11 +135,12 @@ int guest_mapping_create(int fd, const struct guest_region_desc *desc, struct gu
 	m->base = (uintptr_t)base;
 	m->host = m->base + lead;
 	m->refs = 1;
-	m->slot = sigbus_watch(m->base, m->len);
+	m->slot = sigbus_watch(m->base, m->len, page);
 	if (!m->slot) {
 		r = error_set(err, ENOSPC, "too many memory regions in all; delete ports");
 		goto unmap;
 	}
+	mapped += m->len;
 	*ret = m;
 	return 0;
 unmap:
@@ -125,6 +156,7 @@ void guest_mapping_put(struct guest_mapping *m)
 		return;
 	sigbus_unwatch(m->slot);
 	munmap((void *)m->base, m->len);
+	mapped -= m->len;
 	free(m);
 }
 

@@ -21,6 +21,8 @@
 
 /* A sparse file costs its owner nothing, but us our address space: bytes of one guest. */
 #define GUEST_MEMORY_MAX (4ull << 40)
+/* And of all guests, of the 128 TiB that a process has: the rest is for everything else. */
+#define GUEST_SPACE_MAX (64ull << 40)
 
 /* As in vhost-user's memory region description. */
 struct guest_region_desc {
@@ -35,7 +37,8 @@ struct guest_mapping;
 /*
  * Maps a region. The file must be a memfd, on tmpfs or on hugetlbfs, opened for reading and
  * writing, and long enough. `fd` stays the caller's. Returns 0 with one reference in *ret, or a
- * negative errno with `err` filled (EINVAL: nonsense, EBADF: wrong kind of file, ENOMEM).
+ * negative errno with `err` filled (EINVAL: nonsense, EBADF: wrong kind of file, ENOSPC: all that
+ * may be mapped is, ENOMEM).
  */
 int guest_mapping_create(int fd, const struct guest_region_desc *desc, struct guest_mapping **ret,
 			 struct error *err);

@@ -20,7 +20,7 @@
 
 struct sigbus_slot {
 	uintptr_t base; /* 0: free; partner of the acquire in sigbus_find() */
-	size_t len;
+	size_t len, page;
 	uint32_t broken;
 };
 
@@ -41,16 +41,32 @@ static struct sigbus_slot *sigbus_find(uintptr_t addr)
 	return NULL;
 }
 
+/* MAP_NORESERVE: the zeros must not fail for want of memory; nobody reads them for long. */
+static bool map_zeros(uintptr_t at, size_t len)
+{
+	return mmap((void *)at, len, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) != MAP_FAILED;
+}
+
+/*
+ * All of it at once, or each of its pages would fault, and each page be a mapping of its own, of
+ * which a process may have some 65000. But where the kernel promises no more than it has
+ * (vm.overcommit_memory=2, which ignores MAP_NORESERVE) there may be room for a page only.
+ */
+static bool replace(const struct sigbus_slot *slot, uintptr_t addr)
+{
+	return map_zeros(slot->base, slot->len) ||
+	       map_zeros(addr & ~(uintptr_t)(slot->page - 1), slot->page);
+}
+
 static void sigbus_handle(int sig, siginfo_t *info, void *context)
 {
-	struct sigbus_slot *slot = sigbus_find((uintptr_t)info->si_addr);
+	uintptr_t addr = (uintptr_t)info->si_addr;
+	struct sigbus_slot *slot = sigbus_find(addr);
 	int saved = errno;
 	uint64_t one = 1;
 
-	/* MAP_NORESERVE: the zeros must not fail for want of memory; nobody reads them for long. */
-	if (!slot ||
-	    mmap((void *)slot->base, slot->len, PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) == MAP_FAILED) {
+	if (!slot || !replace(slot, addr)) {
 		/* Not ours: the same access faults again, with the default action. */
 		signal(sig, SIG_DFL);
 		return;
@@ -72,12 +88,13 @@ int sigbus_install(void)
 	return wake_fd;
 }
 
-struct sigbus_slot *sigbus_watch(uintptr_t base, size_t len)
+struct sigbus_slot *sigbus_watch(uintptr_t base, size_t len, size_t page)
 {
 	for (unsigned i = 0; i < SIGBUS_SLOTS; i++) {
 		if (slots[i].base)
 			continue;
 		slots[i].len = len;
+		slots[i].page = page;
 		store_relaxed(&slots[i].broken, 0u);
 		store_release(&slots[i].base, base); /* partner: sigbus_find() */
 		if (i >= slots_end)

@@ -4,7 +4,7 @@
  * punches a hole, or a hugetlb pool is empty. The kernel sends SIGBUS to the thread that touched
  * it.
  *
- * The handler maps zero pages over the whole mapping, marks it broken, wakes the control thread and
+ * The handler maps zero pages over the mapping, marks it broken, wakes the control thread and
  * returns: the worker finishes its burst on zeros, and control ends the session. An address that
  * is in no registered mapping is somebody else's fault and keeps its default action.
  */
@@ -22,10 +22,10 @@ int sigbus_install(void);
 struct sigbus_slot;
 
 /*
- * Watches [base, base + len), which must be what mmap() gave. Control thread. NULL if all slots
- * are taken (SIGBUS_SLOTS). `len` is rounded up to the file's page size already.
+ * Watches [base, base + len), which must be what mmap() gave, in whole pages of the file's size
+ * `page`. Control thread. NULL if all slots are taken (SIGBUS_SLOTS).
  */
-struct sigbus_slot *sigbus_watch(uintptr_t base, size_t len);
+struct sigbus_slot *sigbus_watch(uintptr_t base, size_t len, size_t page);
 void sigbus_unwatch(struct sigbus_slot *slot); /* before munmap() */
 bool sigbus_broken(const struct sigbus_slot *slot);
 

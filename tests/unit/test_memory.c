@@ -2,12 +2,19 @@
 /* Regions: what may be mapped, how addresses are found in them, and what happens when pages go. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -251,6 +258,129 @@ static void a_truncated_file_reads_as_zeros_and_marks_the_memory_broken(void **s
 	close(fd);
 }
 
+static uint64_t status_kb(const char *key)
+{
+	FILE *status = fopen("/proc/self/status", "r");
+	unsigned long long kb = 0;
+	char line[128];
+
+	while (fgets(line, sizeof(line), status)) {
+		if (!strncmp(line, key, strlen(key)))
+			sscanf(line + strlen(key), ": %llu", &kb);
+	}
+	fclose(status);
+	return kb;
+}
+
+/* From now on the kernel has no room for so much private memory: what vm.overcommit_memory=2 does.
+ */
+static void refuse_large_private_memory(size_t size)
+{
+	const struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 5),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, (uint32_t)size, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[3])),
+		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_ANONYMOUS, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOMEM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = { ARRAY_SIZE(filter), (struct sock_filter *)filter };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		_exit(77);
+}
+
+/* In a child, which the filter stays with. */
+static void touch_what_is_gone(const struct guest_memory *mem, size_t size)
+{
+	static const unsigned pages[] = { 255, 0, 100, 101 };
+	uint8_t bytes[64];
+	uint32_t run;
+
+	refuse_large_private_memory(size);
+	for (unsigned i = 0; i < ARRAY_SIZE(pages); i++) {
+		uintptr_t at = guest_translate(mem, pages[i] * PAGE + 100, sizeof(bytes), &run);
+
+		memset(bytes, 1, sizeof(bytes));
+		guest_copy_in(bytes, at, sizeof(bytes));
+		if (bytes[0] | bytes[63] || !guest_memory_broken(mem))
+			_exit(1);
+	}
+	_exit(0);
+}
+
+static void pages_that_go_are_replaced_where_there_is_no_room_for_all(void **state)
+{
+	const size_t size = 256 * PAGE;
+	int fd = memfd(size), wake = sigbus_install(), status = 0;
+	struct guest_region_desc desc = { .size = size, .uva = PAGE };
+	struct guest_mapping *m;
+	struct guest_memory *mem;
+	struct error err;
+	pid_t child = fork();
+
+	assert_true(wake >= 0);
+	if (!child) { /* mapped here: a child does not inherit a guest's memory */
+		if (guest_mapping_create(fd, &desc, &m, &err) ||
+		    guest_memory_create(&m, 1, &mem, &err) || ftruncate(fd, 0))
+			_exit(2);
+		touch_what_is_gone(mem, size);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		skip();
+	assert_int_equal(status, 0);
+	close(fd);
+}
+
+/* Not of one guest alone: of all, so that later ports and everything else have room. */
+static void address_space_is_left_for_others(void **state)
+{
+	enum { MOST = GUEST_SPACE_MAX / GUEST_MEMORY_MAX };
+	int fd = memfd(GUEST_MEMORY_MAX);
+	struct guest_region_desc desc = { .size = GUEST_MEMORY_MAX }, page = { .size = PAGE };
+	struct guest_mapping *m[MOST];
+	struct rlimit before, little;
+
+	for (unsigned round = 0; round < 2; round++) {
+		for (unsigned i = 0; i < MOST; i++)
+			m[i] = map(fd, 0, GUEST_MEMORY_MAX, 0, 0);
+		assert_int_equal(refused(fd, page), -ENOSPC);
+		guest_mapping_put(m[0]);
+		m[0] = map(fd, 0, GUEST_MEMORY_MAX - PAGE, 0, 0);
+		assert_int_equal(refused(fd, desc), -ENOSPC);
+		guest_mapping_put(map(fd, 0, PAGE, 0, 0));
+		for (unsigned i = 0; i < MOST; i++)
+			guest_mapping_put(m[i]);
+	}
+	assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+	little = before;
+	little.rlim_cur = 2 * GIB;
+	assert_int_equal(setrlimit(RLIMIT_AS, &little), 0);
+	desc.size = GIB + PAGE;
+	assert_int_equal(refused(fd, desc), -ENOSPC);
+	assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+	close(fd);
+}
+
+/* Guests' memory is theirs: what ringway has not touched is charged to nobody. */
+static void mapped_memory_costs_nothing_until_it_is_touched(void **state)
+{
+	uint64_t before = status_kb("VmRSS");
+	int fd = memfd(GIB);
+	struct guest_mapping *m = map(fd, 0, GIB, PAGE, 0);
+	struct stat st;
+
+	assert_in_range(status_kb("VmRSS"), 0, before + 1024);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(st.st_blocks, 0);
+	guest_mapping_put(m);
+	close(fd);
+}
+
 static void a_copy_of_any_length_is_exact_and_touches_nothing_else(void **state)
 {
 	uint8_t from[300], to[300 + 2];
@@ -278,6 +408,9 @@ int main(void)
 		cmocka_unit_test(a_ring_lies_in_one_region_by_user_address),
 		cmocka_unit_test(the_largest_region_and_the_highest_address_work),
 		cmocka_unit_test(a_truncated_file_reads_as_zeros_and_marks_the_memory_broken),
+		cmocka_unit_test(pages_that_go_are_replaced_where_there_is_no_room_for_all),
+		cmocka_unit_test(address_space_is_left_for_others),
+		cmocka_unit_test(mapped_memory_costs_nothing_until_it_is_touched),
 		cmocka_unit_test(a_copy_of_any_length_is_exact_and_touches_nothing_else),
 	};
 
