@@ -14,8 +14,10 @@
 
 #include "base/clock.h"
 
-#define ATTACK_MS 1500
-#define MARGIN_MS 3000 /* for the watchdog and a slow machine */
+#define ATTACK_MS  1500
+#define CALLS	   100000u
+#define CALLS_LATE 256u /* that wait to be closed, at most */
+#define MARGIN_MS  3000 /* for the watchdog and a slow machine */
 
 static unsigned swallow(struct driver *d)
 {
@@ -330,6 +332,40 @@ static void call_that_is_full_counts_as_called(void **state)
 	driver_close(b);
 }
 
+/* One that is replaced is closed late, for a worker may be about to write to it. */
+static void calls_replaced_without_end_do_not_pile_up(void **state)
+{
+	struct driver_config quiet = { .protocol = BIT(VHOST_USER_PROTOCOL_F_MQ) }; /* no answers */
+	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
+	struct driver *c = rig_open(*state, 2, &quiet);
+	struct stream good = { .from = a, .to = b };
+	unsigned fds = rig_open_fds(*state), most = 0;
+	struct error err;
+
+	for (unsigned i = 0; i < CALLS; i++) {
+		const struct driver_ring *r = &c->ring[i % 2];
+
+		assert_int_equal(frontend_set_fd(&c->fe, VHOST_USER_SET_VRING_CALL, i % 2, r->call,
+						 &err),
+				 0);
+		if (i % 64 == 0)
+			most = MAX(most, rig_open_fds(*state));
+	}
+	assert_int_equal(frontend_sync(&c->fe, &err), 0);
+	print_message("%u descriptors open in the switch, then up to %u\n", fds, most);
+	assert_in_range(most, 0, fds + CALLS_LATE);
+	for (unsigned i = 0; i < 200 && rig_open_fds(*state) > fds; i++)
+		usleep(10000);
+	assert_in_range(rig_open_fds(*state), 0, fds);
+	stream_both(&good);
+	good.to = c;
+	good.to_port = 2;
+	stream_both(&good);
+	driver_close(a);
+	driver_close(b);
+	driver_close(c);
+}
+
 /* A kick that stays readable, and one that would block a reader, cost no more than kicks. */
 static void kicks_are_never_read(void **state)
 {
@@ -359,6 +395,7 @@ int main(void)
 		CASE(holes_are_punched),
 		CASE(call_that_blocks_harms_its_own_session_only),
 		CASE(call_that_is_full_counts_as_called),
+		CASE(calls_replaced_without_end_do_not_pile_up),
 		CASE(kicks_are_never_read),
 	};
 
