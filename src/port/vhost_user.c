@@ -45,7 +45,7 @@ static void rx_changed(struct vhost_user_port *p)
 		struct vhost_ring *ring = p->dev.ring[i];
 
 		set->at[i / 2] = RX_NONE;
-		if (ring && virtq_running(&ring->vq)) {
+		if (ring && virtq_state(&ring->vq) == VIRTQ_RUNNING) {
 			set->at[i / 2] = (uint8_t)n;
 			set->ring[n++] = &ring->vq;
 		}
@@ -83,7 +83,7 @@ static void tx_changed(struct vhost_user_port *p, struct vhost_ring *ring)
 {
 	const struct port_env *env = p->port.env;
 	struct vhost_user_queue *q = queue_of(p, ring);
-	bool active = virtq_active(&ring->vq);
+	bool active = virtq_active(virtq_state(&ring->vq));
 
 	if (!q) {
 		log_event(LOG_ERROR, p->port.name, "no memory for its transmit queue");

@@ -12,7 +12,7 @@
 static int broken_ring(const struct vhost_device *dev)
 {
 	for (unsigned i = 0; i < dev->rings; i++) {
-		if (dev->ring[i] && virtq_broken(&dev->ring[i]->vq))
+		if (dev->ring[i] && virtq_state(&dev->ring[i]->vq) == VIRTQ_BROKEN)
 			return (int)i;
 	}
 	return -1;
@@ -96,19 +96,10 @@ void vhost_user_report(struct port *port, struct port_report *ret)
 		ret->egress.dropped[i] += load_relaxed(&port->egress_dropped[i]);
 }
 
-static const char *ring_state(struct vhost_ring *ring)
-{
-	struct virtq *vq = &ring->vq;
-	const char *state;
-
-	pthread_mutex_lock(&vq->lock);
-	state = vq->broken    ? "broken"
-		: vq->running ? "running"
-		: vq->started ? "disabled"
-			      : "stopped";
-	pthread_mutex_unlock(&vq->lock);
-	return state;
-}
+static const char *const states[] = {
+	[VIRTQ_STOPPED] = "stopped", [VIRTQ_DISABLED] = "disabled", [VIRTQ_DRAINING] = "disabled",
+	[VIRTQ_RUNNING] = "running", [VIRTQ_BROKEN] = "broken",
+};
 
 unsigned vhost_user_report_queues(struct port *port, struct queue_report *rows, unsigned max)
 {
@@ -125,7 +116,7 @@ unsigned vhost_user_report_queues(struct port *port, struct queue_report *rows, 
 			rows[n] = (struct queue_report){
 				.queue = i,
 				.tx = i & 1,
-				.state = ring_state(ring),
+				.state = states[virtq_state(&ring->vq)],
 				.size = ring->size,
 				.frames = load_relaxed(&ring->vq.stats.frames),
 				.bytes = load_relaxed(&ring->vq.stats.bytes),

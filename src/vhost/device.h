@@ -52,7 +52,7 @@ struct vhost_device;
 struct vhost_device_hooks {
 	/*
 	 * `ring` began or ceased to process or drain, began anew, or has another kick descriptor:
-	 * look at virtq_active() and ring->kick. Also when one that processes has another call
+	 * look at virtq_state() and ring->kick. Also when one that processes has another call
 	 * descriptor: what was published before it came has perhaps never been called. A kick that
 	 * goes is announced in three steps: `kick` becomes -1, this is called, and only then is it
 	 * closed, because the front-end holds the same eventfd, which would otherwise stay in an

@@ -21,17 +21,9 @@ bool device_ring_enabled(const struct vhost_device *dev, const struct vhost_ring
 	       (dev->agreed && !(dev->features & BIT(VHOST_USER_F_PROTOCOL_FEATURES)));
 }
 
-/* What the datapath does with a ring; a worker may have found it broken since. */
-enum activity { RESTS, DRAINS, RUNS };
-
-static enum activity ring_activity(struct vhost_ring *ring)
+static bool runs(struct vhost_ring *ring)
 {
-	enum activity activity;
-
-	pthread_mutex_lock(&ring->vq.lock);
-	activity = ring->vq.running ? RUNS : ring->vq.draining ? DRAINS : RESTS;
-	pthread_mutex_unlock(&ring->vq.lock);
-	return activity;
+	return ring && virtq_state(&ring->vq) == VIRTQ_RUNNING;
 }
 
 unsigned device_pairs_up(const struct vhost_device *dev)
@@ -39,9 +31,7 @@ unsigned device_pairs_up(const struct vhost_device *dev)
 	unsigned pairs = 0;
 
 	for (unsigned i = 0; i < dev->rings; i += 2) {
-		struct vhost_ring *rx = dev->ring[i], *tx = dev->ring[i + 1];
-
-		if ((rx && ring_activity(rx) == RUNS) || (tx && ring_activity(tx) == RUNS))
+		if (runs(dev->ring[i]) || runs(dev->ring[i + 1]))
 			pairs++;
 	}
 	return pairs;
@@ -140,7 +130,7 @@ static void ring_begin(struct vhost_device *dev, struct vhost_ring *ring,
 /* Brings the datapath's part in line with what is known. True if it now does something else. */
 static bool ring_sync(struct vhost_device *dev, struct vhost_ring *ring)
 {
-	enum activity before = ring_activity(ring);
+	enum virtq_state before = virtq_state(&ring->vq);
 	bool enabled = device_ring_enabled(dev, ring);
 	struct virtq_addr addr;
 
@@ -152,7 +142,7 @@ static bool ring_sync(struct vhost_device *dev, struct vhost_ring *ring)
 	} else if (!ring->vq.started && !dev->refused) {
 		ring_begin(dev, ring, &addr);
 	}
-	return ring_activity(ring) != before;
+	return virtq_state(&ring->vq) != before;
 }
 
 void device_ring_update(struct vhost_device *dev, struct vhost_ring *ring)
@@ -358,7 +348,7 @@ int device_set_call(struct vhost_device *dev, unsigned index, int fd, struct err
 		return error_set(err, EAGAIN, "call descriptors are replaced too fast");
 	if (virtq_set_call(&ring->vq, fd))
 		return error_set(err, ENOMEM, "no memory");
-	if (ring_activity(ring) != RESTS)
+	if (virtq_active(virtq_state(&ring->vq)))
 		tell(dev, ring);
 	return 0;
 }

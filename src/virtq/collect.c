@@ -161,14 +161,14 @@ bool virtq_collect(struct virtq *vq, struct batch *b)
 	unsigned n = 0;
 
 	pthread_mutex_lock(&vq->lock);
-	if (vq->running || vq->draining)
+	if (virtq_active(vq->state))
 		n = MIN(split_available(vq, BATCH_FRAMES), BATCH_FRAMES);
 	if (!n) {
 		pthread_mutex_unlock(&vq->lock);
 		return false;
 	}
 	b->n = b->spans = b->chains = b->bytes = 0;
-	if (likely(vq->running))
+	if (likely(vq->state == VIRTQ_RUNNING))
 		collect(vq, b, n);
 	else
 		drain(vq, b, n);

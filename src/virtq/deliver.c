@@ -114,7 +114,7 @@ frame_set virtq_deliver(struct virtq *vq, struct batch *b, frame_set set, struct
 
 	pthread_mutex_lock(&vq->lock);
 	used_before = vq->used_next;
-	if (unlikely(!vq->running)) {
+	if (unlikely(vq->state != VIRTQ_RUNNING)) {
 		count(&vq->stats.dropped[DROP_PORT_DOWN], n);
 		goto unlock;
 	}

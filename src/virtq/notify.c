@@ -17,7 +17,7 @@ static bool wants_call(struct virtq *vq)
 	uint16_t before = vq->called_at, event;
 	bool first = !vq->called;
 
-	if (!vq->started || vq->broken)
+	if (vq->state == VIRTQ_STOPPED || vq->state == VIRTQ_BROKEN)
 		return false;
 	vq->called_at = vq->used_next;
 	vq->called = true;

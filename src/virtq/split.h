@@ -76,8 +76,7 @@ static inline unsigned split_available(struct virtq *vq, unsigned want)
 		vq->avail_seen = guest_load16_acquire(split_avail_idx(vq));
 		n = vq->avail_seen - vq->avail_next;
 		if (unlikely(n > vq->size)) {
-			vq->broken = true;
-			vq->running = vq->draining = false;
+			vq->state = VIRTQ_BROKEN;
 			vq->avail_seen = vq->avail_next;
 			return 0;
 		}

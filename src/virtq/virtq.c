@@ -51,8 +51,12 @@ void virtq_destroy(struct virtq *vq)
 
 static void update_state(struct virtq *vq)
 {
-	vq->running = vq->started && vq->enabled && !vq->broken;
-	vq->draining = vq->started && !vq->enabled && vq->was_enabled && !vq->broken;
+	if (!vq->started)
+		vq->state = VIRTQ_STOPPED;
+	else if (vq->state != VIRTQ_BROKEN)
+		vq->state = vq->enabled	      ? VIRTQ_RUNNING
+			    : vq->was_enabled ? VIRTQ_DRAINING
+					      : VIRTQ_DISABLED;
 }
 
 /* Kicks off: by flag where there is no event index; with it, by not moving the index on. */
@@ -93,7 +97,7 @@ void virtq_start(struct virtq *vq, const struct virtq_setup *setup)
 	vq->avail_next = vq->avail_seen = plausible_base(vq, setup->base);
 	vq->avail_most = 0;
 	vq->called = false;
-	vq->broken = false;
+	vq->state = VIRTQ_STOPPED;
 	vq->started = true;
 	vq->was_enabled = vq->enabled;
 	suppress_kicks(vq);
@@ -107,7 +111,7 @@ uint16_t virtq_stop(struct virtq *vq)
 
 	pthread_mutex_lock(&vq->lock);
 	base = vq->avail_next;
-	vq->started = vq->broken = false;
+	vq->started = false;
 	vq->mem = NULL;
 	vq->addr = (struct virtq_addr){ 0 };
 	update_state(vq);
@@ -162,34 +166,14 @@ int virtq_set_call(struct virtq *vq, int fd)
 	return 0;
 }
 
-bool virtq_active(struct virtq *vq)
+enum virtq_state virtq_state(struct virtq *vq)
 {
-	bool active;
+	enum virtq_state state;
 
 	pthread_mutex_lock(&vq->lock);
-	active = vq->running || vq->draining;
+	state = vq->state;
 	pthread_mutex_unlock(&vq->lock);
-	return active;
-}
-
-bool virtq_running(struct virtq *vq)
-{
-	bool running;
-
-	pthread_mutex_lock(&vq->lock);
-	running = vq->running;
-	pthread_mutex_unlock(&vq->lock);
-	return running;
-}
-
-bool virtq_broken(struct virtq *vq)
-{
-	bool broken;
-
-	pthread_mutex_lock(&vq->lock);
-	broken = vq->started && vq->broken;
-	pthread_mutex_unlock(&vq->lock);
-	return broken;
+	return state;
 }
 
 bool virtq_ready(struct virtq *vq)
@@ -197,7 +181,7 @@ bool virtq_ready(struct virtq *vq)
 	bool ready = false;
 
 	pthread_mutex_lock(&vq->lock);
-	if (vq->running || vq->draining)
+	if (virtq_active(vq->state))
 		ready = split_available(vq, 1) > 0;
 	pthread_mutex_unlock(&vq->lock);
 	return ready;
@@ -208,7 +192,7 @@ bool virtq_kicks_on(struct virtq *vq)
 	bool ready = false;
 
 	pthread_mutex_lock(&vq->lock);
-	if (vq->started && !vq->broken) {
+	if (vq->started && vq->state != VIRTQ_BROKEN) {
 		vq->kicks_on = true;
 		if (vq->event_idx)
 			guest_store16(split_avail_event(vq), vq->avail_next);

@@ -36,6 +36,14 @@ struct virtq_addr {
 	uintptr_t desc, avail, used;
 };
 
+enum virtq_state {
+	VIRTQ_STOPPED,
+	VIRTQ_DISABLED, /* was not enabled since its start */
+	VIRTQ_DRAINING, /* was, and is not now: tx returns chains and drops what is in them */
+	VIRTQ_RUNNING,
+	VIRTQ_BROKEN, /* the driver's available index made no sense; only a restart mends it */
+};
+
 struct virtq_stats {
 	uint64_t frames, bytes;	      /* tx: collected; rx: delivered */
 	uint64_t segments;	      /* rx: made of some of them, which count as one each */
@@ -66,9 +74,7 @@ struct virtq {
 	uint8_t hdr_len;
 	bool event_idx, indirect, mergeable;
 	bool started, enabled, was_enabled;
-	bool running;  /* started, enabled and not broken */
-	bool draining; /* tx that was disabled: chains are returned, frames counted as dropped */
-	bool broken;   /* the driver made the ring senseless; only a restart mends it */
+	enum virtq_state state;
 	struct virtq_call *call; /* RCU; NULL: the driver is never called */
 
 	/* The holder's. */
@@ -118,12 +124,15 @@ void virtq_complete(struct virtq *vq, const struct batch *b, struct virtq_calls 
 frame_set virtq_deliver(struct virtq *vq, struct batch *b, frame_set set,
 			struct virtq_calls *calls);
 
-/* Started and enabled; or returning chains of a disabled queue. Control. */
-bool virtq_active(struct virtq *vq);
-/* Started and enabled. Control. */
-bool virtq_running(struct virtq *vq);
-/* The driver's available index made no sense; until the next start. Control. */
-bool virtq_broken(struct virtq *vq);
+/* Takes the lock. Control. */
+enum virtq_state virtq_state(struct virtq *vq);
+
+/* Is there something to do for a worker, whose tx ring this is? */
+static inline bool virtq_active(enum virtq_state state)
+{
+	return state == VIRTQ_RUNNING || state == VIRTQ_DRAINING;
+}
+
 /* Are there available entries? Takes the lock, reads one index. */
 bool virtq_ready(struct virtq *vq);
 /* Asks for kicks, then looks again: true if entries are already there (kicks stay on). */

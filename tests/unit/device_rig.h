@@ -122,7 +122,7 @@ static inline void start_ring(unsigned index, uint64_t features)
 {
 	for (enum step step = FEATURES; step <= ENABLE; step++)
 		take(step, index, features, 0);
-	assert_true(rig->dev.ring[index]->vq.running);
+	assert_int_equal(rig->dev.ring[index]->vq.state, VIRTQ_RUNNING);
 }
 
 static inline void collect_all(struct virtq *vq)

@@ -17,7 +17,7 @@ static void features_are_taken_over_each_time_by_running_rings_too(void **state)
 	assert_int_equal(vq->hdr_len, 12);
 	assert_int_equal(vq->avail_next, 5);
 	assert_int_equal(vq->used_next, 5);
-	assert_true(vq->running);
+	assert_int_equal(vq->state, VIRTQ_RUNNING);
 	assert_int_equal(device_set_features(&rig->dev, PROTOCOL, &rig->err), 0);
 	assert_int_equal(vq->hdr_len, 10);
 }
@@ -31,13 +31,14 @@ static void refused_features_are_named_and_keep_rings_from_starting(void **state
 	assert_false(rig->dev.agreed);
 	start_ring(3, MODERN);
 	assert_int_equal(device_set_features(&rig->dev, packed, &rig->err), -ENOTSUP);
-	assert_true(rig->dev.ring[3]->vq.running); /* with what it was started with */
+	assert_int_equal(rig->dev.ring[3]->vq.state,
+			 VIRTQ_RUNNING); /* with what it was started with */
 	assert_int_equal(rig->dev.features, MODERN);
 	for (enum step step = MEMORY; step <= ENABLE; step++)
 		take(step, 1, 0, 0);
-	assert_false(virtq_active(&rig->dev.ring[1]->vq));
+	assert_false(virtq_active(virtq_state(&rig->dev.ring[1]->vq)));
 	assert_int_equal(device_set_features(&rig->dev, MODERN, &rig->err), 0);
-	assert_true(rig->dev.ring[1]->vq.running);
+	assert_int_equal(rig->dev.ring[1]->vq.state, VIRTQ_RUNNING);
 }
 
 static void features_ok_does_not_stick_after_a_refusal(void **state)
@@ -61,12 +62,12 @@ static void status_zero_stops_rings_and_keeps_memory(void **state)
 	start_ring(0, MODERN);
 	start_ring(1, MODERN);
 	assert_int_equal(device_set_status(&rig->dev, 0, &rig->err), 0);
-	assert_false(virtq_active(&rig->dev.ring[0]->vq));
-	assert_false(virtq_active(&rig->dev.ring[1]->vq));
+	assert_false(virtq_active(virtq_state(&rig->dev.ring[0]->vq)));
+	assert_false(virtq_active(virtq_state(&rig->dev.ring[1]->vq)));
 	assert_non_null(rig->dev.mem);
 	for (enum step step = SIZE; step <= KICK; step++)
 		take(step, 1, 0, 0);
-	assert_true(rig->dev.ring[1]->vq.running);
+	assert_int_equal(rig->dev.ring[1]->vq.state, VIRTQ_RUNNING);
 }
 
 static void a_new_table_moves_running_rings_and_frees_the_old(void **state)
@@ -85,7 +86,7 @@ static void a_new_table_moves_running_rings_and_frees_the_old(void **state)
 		was = vq->addr.desc;
 		desc.gpa += 0x1000;
 		assert_int_equal(set_memory(&desc), 0);
-		assert_true(vq->running);
+		assert_int_equal(vq->state, VIRTQ_RUNNING);
 		assert_ptr_equal(vq->mem, rig->dev.mem);
 		assert_int_not_equal(vq->addr.desc, was);
 		assert_int_equal(vq->avail_next, 5);
@@ -105,15 +106,15 @@ static void a_ring_outside_the_new_table_stops_and_later_goes_on(void **state)
 	desc.uva += 0x10000;
 	rig->told = 0;
 	assert_int_equal(set_memory(&desc), 0);
-	assert_false(virtq_active(vq));
+	assert_false(virtq_active(virtq_state(vq)));
 	assert_int_equal(rig->told, 1);
 	desc = memory_desc();
 	assert_int_equal(set_memory(&desc), 0);
-	assert_true(vq->running);
+	assert_int_equal(vq->state, VIRTQ_RUNNING);
 	assert_int_equal(rig->told, 2);
 	assert_int_equal(vq->avail_next, 5);
 	assert_int_equal(device_set_memory(&rig->dev, NULL, 0, &rig->err), 0);
-	assert_false(virtq_active(vq));
+	assert_false(virtq_active(virtq_state(vq)));
 }
 
 static void regions_are_added_and_removed_one_by_one(void **state)
@@ -132,7 +133,7 @@ static void regions_are_added_and_removed_one_by_one(void **state)
 		assert_int_equal(device_add_region(&rig->dev, mapping, &rig->err),
 				 i < GUEST_REGIONS_MAX ? 0 : -ENOSPC);
 		guest_mapping_put(mapping);
-		assert_true(vq->running);
+		assert_int_equal(vq->state, VIRTQ_RUNNING);
 	}
 	assert_int_equal(memory_mappings(), before + GUEST_REGIONS_MAX);
 	assert_int_equal(device_del_region(&rig->dev, &desc, &rig->err), -ENOENT);
@@ -145,7 +146,7 @@ static void regions_are_added_and_removed_one_by_one(void **state)
 	desc = memory_desc();
 	desc.offset = 4096; /* not looked at */
 	assert_int_equal(device_del_region(&rig->dev, &desc, &rig->err), 0);
-	assert_false(virtq_active(vq));
+	assert_false(virtq_active(virtq_state(vq)));
 	assert_int_equal(memory_mappings(), before + GUEST_REGIONS_MAX - 1);
 	/* One that overlaps: the table stays as it was. */
 	desc = memory_desc();
@@ -158,7 +159,7 @@ static void regions_are_added_and_removed_one_by_one(void **state)
 	mapping = map(&desc);
 	assert_int_equal(device_add_region(&rig->dev, mapping, &rig->err), 0);
 	guest_mapping_put(mapping);
-	assert_true(vq->running);
+	assert_int_equal(vq->state, VIRTQ_RUNNING);
 }
 
 /* The front-end has told its guest what there is, and a driver may negotiate at any time. */
@@ -188,7 +189,7 @@ static void finish_csum_hides_guest_csum_from_running_rings_and_later_ones(void 
 	vq = &rig->dev.ring[0]->vq;
 	options.finish_csum = true;
 	device_set_options(&rig->dev, &options);
-	assert_true(vq->running);
+	assert_int_equal(vq->state, VIRTQ_RUNNING);
 	assert_int_equal(vq->features, MODERN);
 	assert_int_equal(rig->dev.features, with);
 	take(FEATURES, 0, with, 0);

@@ -17,12 +17,12 @@ static void try_orders(enum step *steps, unsigned n, unsigned at, uint64_t featu
 			ring = rig->dev.ring[1];
 			/* A base of 0 is what a ring has that was never told one. */
 			if (i + 1 < n && steps[n - 1] != BASE)
-				assert_false(ring && ring->vq.running);
+				assert_false(ring && ring->vq.state == VIRTQ_RUNNING);
 		}
-		assert_true(rig->dev.ring[1]->vq.running);
+		assert_int_equal(rig->dev.ring[1]->vq.state, VIRTQ_RUNNING);
 		assert_int_equal(rig->dev.ring[1]->vq.avail_next, 7);
 		device_reset(&rig->dev);
-		assert_false(rig->dev.ring[1]->vq.running);
+		assert_int_not_equal(rig->dev.ring[1]->vq.state, VIRTQ_RUNNING);
 		return;
 	}
 	for (unsigned i = at; i < n; i++) {
@@ -59,7 +59,7 @@ static void a_base_that_cannot_be_right_is_replaced_by_the_used_index(void **sta
 	start_ring(1, MODERN);
 	assert_int_equal(rig->dev.ring[1]->vq.avail_next, 34000);
 	assert_int_equal(rig->dev.ring[1]->vq.used_next, 34000);
-	assert_false(virtq_broken(&rig->dev.ring[1]->vq));
+	assert_int_not_equal(virtq_state(&rig->dev.ring[1]->vq), VIRTQ_BROKEN);
 }
 
 static void odd_rings_and_later_pairs_may_come_first(void **state)
@@ -88,13 +88,13 @@ static void get_base_stops_the_ring_and_tells_what_was_consumed(void **state)
 	ring_post(rig->base, 1, 3); /* waiting, not consumed */
 	assert_int_equal(device_get_base(&rig->dev, 1, &base, &rig->err), 0);
 	assert_int_equal(base, 1000);
-	assert_false(virtq_active(&ring->vq));
+	assert_false(virtq_active(virtq_state(&ring->vq)));
 	assert_int_equal(ring->kick, -1);
 
 	assert_int_equal(device_set_base(&rig->dev, 1, base, &rig->err), 0);
-	assert_false(virtq_active(&ring->vq));
+	assert_false(virtq_active(virtq_state(&ring->vq)));
 	assert_int_equal(kick(1), 0);
-	assert_true(ring->vq.running);
+	assert_int_equal(ring->vq.state, VIRTQ_RUNNING);
 	collect_all(&ring->vq);
 	assert_int_equal(device_get_base(&rig->dev, 1, &base, &rig->err), 0);
 	assert_int_equal(base, 1003);
@@ -111,10 +111,10 @@ static void a_new_driver_begins_at_zero_over_a_zeroed_ring(void **state)
 	memset(rig->base, 0, 0x2000);
 	/* The old one was never stopped: its size message tells that it is over. */
 	take(SIZE, 1, 0, 0);
-	assert_false(virtq_active(&ring->vq));
+	assert_false(virtq_active(virtq_state(&ring->vq)));
 	for (enum step step = BASE; step <= KICK; step++)
 		take(step, 1, 0, 0);
-	assert_true(ring->vq.running);
+	assert_int_equal(ring->vq.state, VIRTQ_RUNNING);
 	assert_int_equal(ring->vq.avail_next, 0);
 	assert_int_equal(ring->vq.used_next, 0);
 }
@@ -130,7 +130,7 @@ static void a_replaced_kick_is_announced_before_it_is_closed(void **state)
 	/* Without one the ring runs all the same. */
 	assert_int_equal(device_set_kick(&rig->dev, 1, -1, &rig->err), 0);
 	assert_int_equal(rig->watched, -1);
-	assert_true(rig->dev.ring[1]->vq.running);
+	assert_int_equal(rig->dev.ring[1]->vq.state, VIRTQ_RUNNING);
 	assert_int_equal(kick(1), 0);
 	device_reset(&rig->dev);
 	assert_int_equal(rig->watched, -1);
@@ -222,15 +222,15 @@ static void a_ring_larger_than_the_owner_allows_rests_until_it_is_smaller(void *
 	ring = rig->dev.ring[1];
 	options.size_max = RING_SIZE;
 	device_set_options(&rig->dev, &options);
-	assert_true(ring->vq.running);
+	assert_int_equal(ring->vq.state, VIRTQ_RUNNING);
 	assert_int_equal(device_set_size(&rig->dev, 1, 2 * RING_SIZE, &rig->err), -EFBIG);
 	assert_non_null(strstr(rig->err.text, "size 32 is more than queue-size-max=16"));
 	assert_int_equal(ring->refused_size, 2 * RING_SIZE);
 	assert_int_equal(kick(1), 0);
-	assert_false(virtq_active(&ring->vq));
+	assert_false(virtq_active(virtq_state(&ring->vq)));
 	assert_int_equal(device_set_size(&rig->dev, 1, RING_SIZE, &rig->err), 0);
 	assert_int_equal(ring->refused_size, 0);
-	assert_true(ring->vq.running);
+	assert_int_equal(ring->vq.state, VIRTQ_RUNNING);
 }
 
 static void rings_must_lie_aligned_in_one_region(void **state)
@@ -270,7 +270,8 @@ static void rings_must_lie_aligned_in_one_region(void **state)
 		addr.avail += (uint64_t)rows[i].avail;
 		addr.used += (uint64_t)rows[i].used;
 		assert_int_equal(device_set_addr(&rig->dev, 1, &addr, &rig->err), rows[i].result);
-		assert_true(rig->dev.ring[1]->vq.running); /* a refused address changes nothing */
+		assert_int_equal(rig->dev.ring[1]->vq.state,
+				 VIRTQ_RUNNING); /* a refused address changes nothing */
 	}
 }
 
@@ -287,7 +288,7 @@ static void user_addresses_cannot_hide_that_a_ring_is_unaligned(void **state)
 
 		desc.uva -= off[i];
 		assert_int_equal(set_memory(&desc), 0);
-		assert_false(virtq_active(&rig->dev.ring[1]->vq));
+		assert_false(virtq_active(virtq_state(&rig->dev.ring[1]->vq)));
 		assert_int_equal(set_addr(1), -EFAULT);
 	}
 }

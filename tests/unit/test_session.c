@@ -117,8 +117,8 @@ static void virtio_users_order_brings_rings_up(void **state)
 	assert_int_equal(rig_state(VHOST_USER_SET_VRING_ENABLE, 0, 1), 0);
 	assert_int_equal(rig_state(VHOST_USER_SET_VRING_ENABLE, 1, 1), 0);
 	assert_int_equal(rig_u64(VHOST_USER_SET_STATUS, 0x0f), 0);
-	assert_true(rig->dev.ring[0]->vq.running);
-	assert_true(rig->dev.ring[1]->vq.running);
+	assert_int_equal(rig->dev.ring[0]->vq.state, VIRTQ_RUNNING);
+	assert_int_equal(rig->dev.ring[1]->vq.state, VIRTQ_RUNNING);
 	assert_non_null(rig->dev.ring[1]->vq.call);
 }
 
@@ -133,11 +133,11 @@ static void memory_may_come_region_by_region(void **state)
 	assert_int_equal(rig_ack(VHOST_USER_ADD_MEM_REG), 0);
 	start_ring(1, 0);
 	assert_int_equal(rig_state(VHOST_USER_SET_VRING_ENABLE, 1, 1), 0);
-	assert_true(rig->dev.ring[1]->vq.running);
+	assert_int_equal(rig->dev.ring[1]->vq.state, VIRTQ_RUNNING);
 	/* With a descriptor, as QEMU once sent it. */
 	rig_send(VHOST_USER_REM_MEM_REG, &r, sizeof(r), &fd, 1);
 	assert_int_equal(rig_ack(VHOST_USER_REM_MEM_REG), 0);
-	assert_false(rig->dev.ring[1]->vq.running);
+	assert_int_not_equal(rig->dev.ring[1]->vq.state, VIRTQ_RUNNING);
 	rig_send(VHOST_USER_REM_MEM_REG, &r, sizeof(r), NULL, 0);
 	assert_int_not_equal(rig_ack(VHOST_USER_REM_MEM_REG), 0);
 	assert_true(rig_alive());
