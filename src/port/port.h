@@ -146,6 +146,7 @@ struct port {
 	char name[PORT_NAME_MAX + 1];
 	uint16_t index; /* in the switch's table */
 	struct rcu_item rcu;
+	bool receives;	 /* it is a destination of what goes to everybody; control's, relaxed */
 	uint64_t serial; /* never used twice, unlike index and address; set by switch_add() */
 	/* Copies addressed to it that never reached a ring; many writers (add_relaxed). */
 	uint64_t egress_dropped[DROP_COUNT];

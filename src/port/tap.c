@@ -203,6 +203,7 @@ static int tap_start(struct port *port, struct error *err)
 	if (r)
 		return r;
 	p->features = TAP_FEATURES | (uso ? TAP_FEATURES_USO : 0);
+	store_relaxed(&port->receives, true);
 	for (unsigned i = 0; i < p->queues; i++) {
 		r = queue_open(p->queue[i], fds[i]);
 		why = why ? why : r;

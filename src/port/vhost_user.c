@@ -56,6 +56,7 @@ static void rx_changed(struct vhost_user_port *p)
 		set = NULL;
 	}
 	rcu_publish(p->rx, set);
+	store_relaxed(&p->port.receives, set != NULL);
 	if (before)
 		rcu_free_later(&before->rcu, rx_set_release);
 }

@@ -96,7 +96,7 @@ static void flood(struct vswitch *sw, struct port_queue *queue, struct batch *b,
 
 	for (unsigned i = 0; i < end; i++) {
 		struct port *port = rcu_read(sw->ports[i]);
-		bool visited = !port || port == queue->port;
+		bool visited = !port || port == queue->port || !load_relaxed(&port->receives);
 
 		for (unsigned k = 0; k < s->n && !visited; k++)
 			visited = s->to[k].port == port;

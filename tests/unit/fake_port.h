@@ -86,6 +86,7 @@ static inline void fake_init(struct fake_port *p)
 {
 	memset(p, 0, sizeof(*p));
 	p->port.ops = &fake_ops;
+	p->port.receives = true;
 	p->queue.port = &p->port;
 	p->room = UINT32_MAX;
 }

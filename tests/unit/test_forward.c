@@ -112,6 +112,19 @@ static void what_stays_behind_its_own_port_is_dropped_and_counted(void **state)
 	assert_int_equal(ports[2].ingress_dropped[DROP_SAME_PORT], 1);
 }
 
+/* One whose guest is away is no destination of what goes to everybody, so nothing is lost there. */
+static void a_port_that_cannot_receive_gets_no_copies(void **state)
+{
+	ports[1].port.receives = false;
+	send_one(0, MAC_BROADCAST, host(0, 1));
+	send_one(0, host(9, 9), host(0, 1));
+	expect_delivered((unsigned[]){ 0, 0, 2, 2, 2, 2 });
+	assert_int_equal(ports[1].calls, 0);
+	learn(1, host(1, 1));
+	send_one(0, host(1, 1), host(0, 1));
+	assert_int_equal(ports[1].calls, 1);
+}
+
 static void a_lone_port_has_no_destination(void **state)
 {
 	for (unsigned i = 1; i < PORTS; i++)
@@ -382,6 +395,7 @@ int main(void)
 		TEST(an_unknown_address_is_flooded_to_all_others_and_then_learned),
 		TEST(group_addresses_are_flooded_and_never_learned),
 		TEST(what_stays_behind_its_own_port_is_dropped_and_counted),
+		TEST(a_port_that_cannot_receive_gets_no_copies),
 		TEST(a_lone_port_has_no_destination),
 		TEST(an_empty_batch_goes_nowhere),
 		TEST(each_destination_gets_its_frames_in_order_in_one_call),
