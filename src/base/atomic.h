@@ -20,7 +20,8 @@
 #define store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 
 /* A counter with many writers; also the only read-modify-write the datapath may use. */
-#define add_relaxed(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
+#define exchange_acquire(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQUIRE)
+#define add_relaxed(p, v)      __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
 
 /* A counter of one writer, read by others at any time. */
 static inline void count(uint64_t *counter, uint64_t n)

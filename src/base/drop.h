@@ -34,7 +34,8 @@
 	  "headers that are to be changed reach further than is looked at")                       \
 	X(HEADER_LIES, header_lies, EGRESS, "cannot be cut as its virtio-net header says")        \
 	X(RX_CHAIN, rx_chain, EGRESS, "the receiver posted a malformed rx chain")                 \
-	X(HOST_REFUSED, host_refused, EGRESS, "the host's kernel found the frame malformed")      \
+	X(HOST_REFUSED, host_refused, EGRESS,                                                     \
+	  "malformed, or in more pieces than the host's kernel takes")                            \
 	X(SENDER_FAULT, sender_fault, EGRESS, "the sender's memory went away under the frame")    \
 	X(NO_MEMORY, no_memory, EGRESS, "no memory to hold the frame while the receiver is full")
 

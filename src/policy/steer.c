@@ -15,15 +15,15 @@ void steer_note(struct steer_table *table, uint32_t flow, unsigned pair)
 
 	/* Written only when it changes, or each frame would take the line from the other workers.
 	 */
-	if (pair < UINT8_MAX && load_relaxed(entry) != pair + 1)
+	if (load_relaxed(entry) != pair + 1)
 		store_relaxed(entry, (uint8_t)(pair + 1));
 }
 
-unsigned steer_pick(const struct steer_table *table, uint32_t flow, unsigned pairs)
+unsigned steer_pick(const struct steer_table *table, uint32_t flow, const struct steer_pairs *pairs)
 {
 	unsigned noted = load_relaxed(&table->pair[flow % STEER_BUCKETS]);
 
-	if (noted && noted <= pairs)
+	if (noted && pairs->receives[noted - 1])
 		return noted - 1;
-	return (unsigned)((uint64_t)flow * pairs >> 32);
+	return pairs->pair[(uint64_t)flow * pairs->n >> 32];
 }

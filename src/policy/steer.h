@@ -10,16 +10,25 @@
 
 #include "base/base.h"
 
-#define STEER_BUCKETS 1024u
+#define STEER_BUCKETS	1024u
+#define STEER_PAIRS_MAX 128u
 
 struct steer_table {
 	uint8_t pair[STEER_BUCKETS]; /* pair + 1; 0: not known */
 };
 
-/* The guest sent a frame of this flow on `pair`. */
+/* The guest sent a frame of this flow on `pair`, below STEER_PAIRS_MAX. */
 void steer_note(struct steer_table *table, uint32_t flow, unsigned pair);
 
-/* The pair, below `pairs` (at least 1), to receive this flow. */
-unsigned steer_pick(const struct steer_table *table, uint32_t flow, unsigned pairs);
+/* The pairs that receive. */
+struct steer_pairs {
+	unsigned n; /* at least 1 */
+	uint8_t pair[STEER_PAIRS_MAX];
+	bool receives[STEER_PAIRS_MAX];
+};
+
+/* The one of `pairs` to receive this flow. */
+unsigned steer_pick(const struct steer_table *table, uint32_t flow,
+		    const struct steer_pairs *pairs);
 
 #endif

@@ -31,29 +31,40 @@ static void rx_set_release(struct rcu_item *item)
 	free(container_of(item, struct rx_set, rcu));
 }
 
+static void find_rx(const struct vhost_device *dev, struct rx_set *set)
+{
+	for (unsigned i = 0; i < dev->rings; i += 2) {
+		struct vhost_ring *ring = dev->ring[i];
+
+		if (!ring || virtq_state(&ring->vq) != VIRTQ_RUNNING)
+			continue;
+		set->ring[i / 2] = &ring->vq;
+		set->pairs.receives[i / 2] = true;
+		set->pairs.pair[set->pairs.n++] = (uint8_t)(i / 2);
+	}
+}
+
+static bool same_rx(const struct rx_set *a, const struct rx_set *b)
+{
+	return a->pairs.n == b->pairs.n && !memcmp(a->ring, b->ring, sizeof(a->ring));
+}
+
 static void rx_changed(struct vhost_user_port *p)
 {
-	struct rx_set *before = p->rx, *set;
-	unsigned n = 0;
+	static const struct rx_set none;
+	struct rx_set *before = p->rx, *set = NULL, found = none;
 
-	set = malloc(sizeof(*set) + VHOST_PAIRS_MAX * sizeof(set->ring[0]));
-	if (!set) {
-		log_event(LOG_ERROR, p->port.name, "no memory for its receive queues");
+	find_rx(&p->dev, &found);
+	/* A front-end that starts rings over and over must not pile up sets. */
+	if (same_rx(&found, before ? before : &none))
 		return;
-	}
-	for (unsigned i = 0; i < p->dev.rings; i += 2) {
-		struct vhost_ring *ring = p->dev.ring[i];
-
-		set->at[i / 2] = RX_NONE;
-		if (ring && virtq_state(&ring->vq) == VIRTQ_RUNNING) {
-			set->at[i / 2] = (uint8_t)n;
-			set->ring[n++] = &ring->vq;
+	if (found.pairs.n) {
+		set = malloc(sizeof(*set));
+		if (!set) {
+			log_event(LOG_ERROR, p->port.name, "no memory for its receive queues");
+			return;
 		}
-	}
-	set->n = n;
-	if (!n) {
-		free(set);
-		set = NULL;
+		*set = found;
 	}
 	rcu_publish(p->rx, set);
 	store_relaxed(&p->port.receives, set != NULL);

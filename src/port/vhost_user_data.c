@@ -11,10 +11,10 @@
 static void note_flows(struct vhost_user_port *p, const struct rx_set *rx, struct batch *b,
 		       unsigned pair)
 {
-	if (rx->at[pair] == RX_NONE)
+	if (!rx->ring[pair])
 		return;
 	for (unsigned i = 0; i < b->n; i++)
-		steer_note(&p->steer, frame_flow(&b->frame[i]), rx->at[pair]);
+		steer_note(&p->steer, frame_flow(&b->frame[i]), pair);
 }
 
 bool vhost_user_collect(struct port_queue *queue, struct batch *b, struct virtq_calls *calls)
@@ -23,10 +23,10 @@ bool vhost_user_collect(struct port_queue *queue, struct batch *b, struct virtq_
 	struct vhost_user_port *p = vhost_user_port(queue->port);
 	const struct rx_set *rx;
 
-	if (unlikely(load_acquire(&vq->fresh))) { /* partner: call_once() */
+	if (unlikely(load_relaxed(&vq->fresh)) &&
+	    exchange_acquire(&vq->fresh, 0u)) { /* partner: call_once() */
 		struct virtq *pair_rx = load_relaxed(&vq->rx);
 
-		store_relaxed(&vq->fresh, 0u);
 		virtq_calls_note(calls, vq->tx);
 		if (pair_rx)
 			virtq_calls_note(calls, pair_rx);
@@ -34,7 +34,7 @@ bool vhost_user_collect(struct port_queue *queue, struct batch *b, struct virtq_
 	if (!virtq_collect(vq->tx, b))
 		return false;
 	rx = rcu_read(p->rx);
-	if (rx && rx->n > 1)
+	if (rx && rx->pairs.n > 1)
 		note_flows(p, rx, b, queue->index);
 	return true;
 }
@@ -76,11 +76,11 @@ static frame_set egress_steered(struct vhost_user_port *p, const struct rx_set *
 
 	while (set) {
 		unsigned i, first = (unsigned)__builtin_ctz(set);
-		unsigned pair = steer_pick(&p->steer, frame_flow(&b->frame[first]), rx->n);
+		unsigned pair = steer_pick(&p->steer, frame_flow(&b->frame[first]), &rx->pairs);
 		frame_set same = 0;
 
 		batch_for_each (i, set) {
-			if (steer_pick(&p->steer, frame_flow(&b->frame[i]), rx->n) == pair)
+			if (steer_pick(&p->steer, frame_flow(&b->frame[i]), &rx->pairs) == pair)
 				same |= 1u << i;
 		}
 		/* The guest may move a flow at any time: the first is in by definition. */
@@ -101,7 +101,7 @@ frame_set vhost_user_egress(struct port *port, struct batch *b, frame_set set,
 		port_egress_drop(port, DROP_PORT_DOWN, (unsigned)__builtin_popcount(set));
 		return 0;
 	}
-	if (likely(rx->n == 1))
-		return virtq_deliver(rx->ring[0], b, set, calls);
+	if (likely(rx->pairs.n == 1))
+		return virtq_deliver(rx->ring[rx->pairs.pair[0]], b, set, calls);
 	return egress_steered(p, rx, b, set, calls);
 }

@@ -10,15 +10,14 @@
 #include "vhost/session.h"
 #include "vhost/socket.h"
 
-/* The rx rings that run, by pair; replaced as a whole (RCU) when one starts or stops. */
-#define RX_NONE UINT8_MAX
-
+/* The rx rings that run; replaced as a whole (RCU) when one starts or stops. */
 struct rx_set {
 	struct rcu_item rcu;
-	unsigned n;
-	uint8_t at[VHOST_PAIRS_MAX]; /* where the pair's ring is, or RX_NONE */
-	struct virtq *ring[];
+	struct steer_pairs pairs;
+	struct virtq *ring[VHOST_PAIRS_MAX]; /* by pair; NULL: does not run */
 };
+
+_Static_assert(VHOST_PAIRS_MAX <= STEER_PAIRS_MAX, "each can be noted");
 
 /* A queue pair: its tx ring is what a worker owns. */
 struct vhost_user_queue {

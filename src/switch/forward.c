@@ -59,9 +59,16 @@ static void learn(struct vswitch *sw, struct port_queue *queue, uint64_t src, ui
 {
 	uint64_t learned = src | (uint64_t)now << 48;
 
+	uint16_t index = queue->port->index;
+
 	if (likely(queue->last_src == learned) || mac_is_group(src))
 		return;
-	mac_learn(sw->macs, src, queue->port->index, now);
+	if (mac_learn(sw->macs, src, index, now)) {
+		/* Between the look at the port and this it may have given its number to another. */
+		fence_store_load(); /* partner: rcu_publish() and mac_forget_port() in switch.c */
+		if (unlikely(rcu_read(sw->ports[index]) != queue->port))
+			mac_forget_port(sw->macs, index);
+	}
 	queue->last_src = learned;
 }
 

@@ -239,19 +239,20 @@ static void table_learn(struct mac_table *table, uint64_t mac, uint16_t port, ui
 	entry_set(table, here, word_make(mac, port));
 }
 
-void mac_learn(struct mac_table *table, uint64_t mac, uint16_t port, uint32_t now)
+bool mac_learn(struct mac_table *table, uint64_t mac, uint16_t port, uint32_t now)
 {
 	struct place here;
 
 	if (!mac || port >= PORTS_MAX)
-		return;
+		return false;
 	if (table_find(table, buckets_of(table, mac), mac, &here) &&
 	    load_relaxed(&table->word[here.bucket][here.way]) == word_make(mac, port) &&
 	    load_relaxed(&table->seen[here.bucket][here.way]) == now)
-		return;
+		return false;
 	pthread_mutex_lock(&table->mutex);
 	table_learn(table, mac, port, now);
 	pthread_mutex_unlock(&table->mutex);
+	return true;
 }
 
 static bool too_old(const struct mac_table *table, struct place at, uint32_t now)

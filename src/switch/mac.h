@@ -31,12 +31,14 @@ uint16_t mac_lookup(const struct mac_table *table, uint64_t mac);
 
 /*
  * `mac` (not a group address) was seen on `port` at `now` (seconds, any origin). Any thread; takes
- * the mutex only if something changes: a new address, a move, or an entry older than a second.
+ * the mutex, and returns true, only if something changes: a new address, a move, or an entry older
+ * than a second.
  */
-void mac_learn(struct mac_table *table, uint64_t mac, uint16_t port, uint32_t now);
+bool mac_learn(struct mac_table *table, uint64_t mac, uint16_t port, uint32_t now);
 
-/* Forgets what was not seen for MAC_AGE_SECONDS; what is behind `port`. Control thread. */
+/* Forgets what was not seen for MAC_AGE_SECONDS. Control thread. */
 void mac_expire(struct mac_table *table, uint32_t now);
+/* Forgets what is behind `port`. Any thread; slow. */
 void mac_forget_port(struct mac_table *table, uint16_t port);
 
 /* Copies up to `max` entries out, returns how many there are. Control thread. */

@@ -128,8 +128,8 @@ static void drain(struct virtq *vq, struct batch *b, unsigned n)
 
 		if (head < vq->size)
 			b->chain[b->chains++] = head;
+		drop_count(vq, head < vq->size ? DROP_QUEUE_DISABLED : DROP_CHAIN_HEAD);
 	}
-	count(&vq->stats.dropped[DROP_QUEUE_DISABLED], n);
 }
 
 static void collect(struct virtq *vq, struct batch *b, unsigned n)

@@ -72,7 +72,7 @@ static inline unsigned split_available(struct virtq *vq, unsigned want)
 {
 	uint16_t n = vq->avail_seen - vq->avail_next;
 
-	if (n < want) {
+	if (n < want || unlikely(n > vq->size)) {
 		vq->avail_seen = guest_load16_acquire(split_avail_idx(vq));
 		n = vq->avail_seen - vq->avail_next;
 		if (unlikely(n > vq->size)) {

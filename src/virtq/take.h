@@ -110,11 +110,11 @@ static inline enum drop take(struct virtq *vq, struct split_stage *stage,
 		}
 		if (t->room >= need)
 			return DROP_NONE;
-		if (!vq->mergeable || t->chains == MIN(vq->size, BATCH_SPANS))
+		if (!vq->mergeable || t->chains == BATCH_SPANS)
 			return DROP_TOO_BIG;
 		e = next_entry(vq, stage, t->chains);
 		if (!e)
-			return DROP_FULL;
+			return t->chains < vq->avail_most ? DROP_FULL : DROP_TOO_BIG;
 	}
 }
 

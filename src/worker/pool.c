@@ -273,15 +273,29 @@ void pool_queue_down(struct pool *pool, struct port_queue *queue)
 	w->queues--;
 }
 
+/* The ring whose call's write has lasted too long, or NULL. */
+static const struct virtq *hangs_in(const struct worker *w)
+{
+	/* partner: call() in virtq/notify.c. The times tell one write from the next. */
+	const struct virtq *ring = load_acquire(&w->calls.writing_to);
+	uint64_t since = load_acquire(&w->calls.writing_since);
+	uint64_t now = clock_ns();
+
+	if (!ring || now < since || now - since <= WATCHDOG_NS)
+		return NULL;
+	if (load_acquire(&w->calls.writing_to) != ring ||
+	    load_relaxed(&w->calls.writing_since) != since)
+		return NULL;
+	return ring;
+}
+
 const struct virtq *pool_watchdog(struct pool *pool)
 {
 	for (unsigned i = 0; i < pool->n; i++) {
-		struct worker *w = &pool->worker[i];
-		/* partner: call() in virtq/notify.c */
-		const struct virtq *ring = load_acquire(&w->calls.writing_to);
+		const struct virtq *ring = hangs_in(&pool->worker[i]);
 
-		if (ring && clock_ns() - load_relaxed(&w->calls.writing_since) > WATCHDOG_NS) {
-			pthread_kill(w->thread, WATCHDOG_SIGNAL);
+		if (ring) {
+			pthread_kill(pool->worker[i].thread, WATCHDOG_SIGNAL);
 			return ring;
 		}
 	}

@@ -24,6 +24,7 @@
 #include "switch/hold.h"
 
 #define ARMED_LOOK_PASSES 16u
+#define QUIESCENT_PASSES  64u
 #define KICKLESS_LOOK_NS  1000000 /* a queue without a kick descriptor is looked at this often */
 #define EVENTS_MAX	  64
 
@@ -52,6 +53,8 @@ static bool turn(struct worker *w, struct port_queue *q, uint64_t now)
 
 	if (unlikely(!hold_empty(q))) {
 		bool moved = hold_retry(w->sw, q, &w->calls, now);
+
+		w->uncalled += moved;
 
 		if (!hold_empty(q))
 			return moved;
@@ -192,8 +195,13 @@ static void run(struct worker *w)
 		if (!p.moved && !p.polled) {
 			sleep_until_kicked(w, p);
 			now = clock_cycles();
-		} else if (!w->calls.first) {
-			rcu_quiescent();
+		} else {
+			/* Control waits for it: calls that are always pending must not be in the
+			 * way. */
+			if (w->pass % QUIESCENT_PASSES == 0)
+				look_at_calls(w);
+			if (!w->calls.first)
+				rcu_quiescent();
 		}
 	}
 }
