@@ -26,6 +26,7 @@ check-guests: ## the whole matrix of guest features (an hour and more without KV
 	@scripts/deps check
 	@$(MAKE) --no-print-directory all
 	@python3 -m tests.guests.test_features --all $(BINARY)
+	@python3 -m tests.guests.test_host --all $(BINARY)
 
 check-matrix: ## drivers of all sets of offloads meet all others (minutes)
 	@scripts/deps check

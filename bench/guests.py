@@ -37,7 +37,7 @@ class Bridge:
         for number in (1, 2):
             subprocess.run(["ip", "tuntap", "add", f"tap{number}", "mode", "tap"], check=True)
             subprocess.run([*ip, "set", f"tap{number}", "master", "br0", "up"], check=True)
-            self.guests.append(Guest(number, None, self.folder, tap=f"tap{number}"))
+            self.guests.append(Guest(number, None, self.folder, netdev=f"tap,ifname=tap{number},script=no,downscript=no"))
         for guest in self.guests:
             guest.wait_boot()
         traffic.wait_reachable(*self.guests)

@@ -21,8 +21,8 @@ from rig import RigError
 
 QEMU = "qemu-system-x86_64"
 QEMU_OLDEST = (9, 2)  # the first with reconnect-ms, and past the crash named above
-PACKAGES = ["qemu-system-x86", "busybox-static", "ethtool", "iperf3", "sockperf"]
-TOOLS = ["busybox", "ethtool", "iperf3", "sockperf"]
+PACKAGES = ["qemu-system-x86", "busybox-static", "ethtool", "iperf3", "iproute2", "sockperf", "tcpdump"]
+TOOLS = ["busybox", "ethtool", "iperf3", "ip", "sockperf", "tcpdump"]
 KERNEL_PACKAGE = "linux-image-cloud-amd64"
 BACKPORTS = ["bookworm"]  # releases whose own QEMU is too old
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -94,6 +94,13 @@ class Peers:
     def qemu_data(self):
         """Where an unpacked QEMU finds its firmware."""
         return [str(self.root / d) for d in ("usr/share/qemu", "usr/share/seabios")]
+
+    def network_rom(self):
+        """iPXE for QEMU's virtio-net; QEMU's package brings it along."""
+        for root in (self.root, Path("/")):
+            if (rom := root / "usr/lib/ipxe/qemu/pxe-virtio.rom").exists():
+                return rom
+        return None
 
     def kernel(self):
         return next(iter(sorted(self.root.glob("boot/vmlinuz-*"))), None)

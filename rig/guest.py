@@ -123,12 +123,13 @@ class Job:
 
 
 class Guest:
-    """`path` is the vhost-user socket; QEMU connects to it and reconnects, or listens on it if `server`. With `tap`, an
-    existing device, the guest is on that instead, for comparison.
+    """`path` is the vhost-user socket; QEMU connects to it and reconnects, or listens on it if `server`. With
+    `netdev`, QEMU's words for another back end, the guest is on that instead, for comparison.
 
-    `device` holds properties of virtio-net-pci, such as {"mrg_rxbuf": "off"}."""
+    `device` holds properties of virtio-net-pci, such as {"mrg_rxbuf": "off"}; a "romfile" among them boots the guest, which
+    is given no kernel otherwise."""
 
-    def __init__(self, number, path, folder, server=False, queues=1, device=None, tap=None):
+    def __init__(self, number, path, folder, server=False, queues=1, device=None, netdev=None):
         self.name = f"vm{number}"
         self.address = f"192.0.2.{number}"
         self.console = Path(folder) / f"{self.name}.console"
@@ -150,12 +151,12 @@ class Guest:
             "-cpu", "host" if accel == "kvm" else "qemu64",
             "-object", f"memory-backend-memfd,id=ram,size={MEMORY},share=on",
             "-nodefaults", "-display", "none",
-            "-kernel", peers.kernel(), "-initrd", image.image(peers),
-            "-append", f"console=ttyS0 quiet mitigations=off address={self.address}/24",
+            *([] if properties["romfile"] else
+              ["-kernel", peers.kernel(), "-initrd", image.image(peers), "-append", self.kernel_arguments()]),
             "-serial", f"file:{self.console}",
             *self.commands.chardev("commands"), "-serial", "chardev:commands",
             *qmp.chardev("qmp"), "-mon", "chardev=qmp,mode=control",
-            *(["-netdev", f"tap,id=net,ifname={tap},script=no,downscript=no"] if tap else
+            *(["-netdev", f"{netdev},id=net"] if netdev else
               ["-chardev", f"socket,id=vhost,path={path},{role}",
                "-netdev", f"vhost-user,id=net,chardev=vhost,queues={queues}"]),
             "-device", ",".join(["virtio-net-pci,netdev=net"] + [f"{k}={v}" for k, v in properties.items()]),
@@ -166,6 +167,9 @@ class Guest:
         for end in ends:
             end.close()
         threading.Thread(target=self._listen, daemon=True).start()
+
+    def kernel_arguments(self):
+        return f"console=ttyS0 quiet mitigations=off address={self.address}/24"
 
     def _listen(self):
         """Takes the agent's answers until QEMU ends."""

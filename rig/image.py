@@ -2,10 +2,10 @@
 
 Why an initramfs: it needs no disk, so that two guests boot at once in a few seconds and a reset finds everything as at
 first. Why an agent on a second serial port: the network then carries the test's traffic only, and commands arrive while
-the network is down. The image is kept in the cache under a hash of its content's recipe.
+the network is down. The image is kept in the cache under a hash of its content's recipe, not compressed: to inflate it
+takes an emulated guest longer than anything is saved.
 """
 import argparse
-import gzip
 import hashlib
 import re
 import subprocess
@@ -17,6 +17,7 @@ from rig import RigError, fetch
 MODULES = [  # in the order in which they load; those a kernel has built in are not there as files
     "virtio_ring", "virtio", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci",
     "failover", "net_failover", "virtio_net",
+    "llc", "stp", "garp", "mrp", "8021q", "udp_tunnel", "ip6_udp_tunnel", "vxlan",
 ]
 
 SETUP = """\
@@ -37,6 +38,7 @@ AGENT = """\
 # Commands run side by side; "hello" tells that the guest has booted. They are no children of the shell that reads: the
 # end of a child would interrupt its read, which then forgets what it has of a line.
 stty raw -echo
+cd /tmp
 echo hello
 run() {
     echo "$2" | base64 -d >/tmp/$1.sh
@@ -110,7 +112,7 @@ def archive(peers):
     cpio.device("dev/console", 5, 1)
     busybox = peers.tool("busybox")
     cpio.file("bin/busybox", Path(busybox).read_bytes())
-    for program in ("iperf3", "ethtool", "sockperf"):
+    for program in (tool for tool in fetch.TOOLS if tool != "busybox"):
         path = peers.tool(program)
         cpio.file(f"bin/{program}", Path(path).read_bytes())
         for library in libraries(path, peers.env):
@@ -123,6 +125,7 @@ def archive(peers):
     cpio.file("etc/setup", SETUP.format(modules=present).encode())
     cpio.file("etc/agent", AGENT.encode())
     cpio.file("etc/inittab", INITTAB.encode(), 0o644)
+    cpio.file("etc/passwd", b"root:x:0:0::/:/bin/sh\n", 0o644)  # tcpdump wants to know whom it is to be
     for applet in subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split():
         cpio.link(f"bin/{applet}", "busybox")
     cpio.link("init", "bin/busybox")
@@ -140,13 +143,13 @@ def recipe(peers):
 
 def image(peers):
     """The initramfs, built first if it is not in the cache yet."""
-    path = fetch.cache_dir() / f"initramfs-{recipe(peers)}.gz"
+    path = fetch.cache_dir() / f"initramfs-{recipe(peers)}.cpio"
     with fetch.locked("image"):
         if not path.exists():
             for old in path.parent.glob("initramfs-*"):
                 old.unlink()
             fresh = path.with_suffix(".new")
-            fresh.write_bytes(gzip.compress(archive(peers), 6))
+            fresh.write_bytes(archive(peers))
             fresh.rename(path)
     return path
 

@@ -8,7 +8,7 @@ from rig import RigError
 
 PORT = 5001
 MEGABYTES = 64
-DATA = "/tmp/data"
+DATA = "data"
 
 
 def wait_reachable(sender, receiver, timeout=60):
@@ -69,15 +69,15 @@ class Transfer:
 
     `pause` is the seconds between two megabytes, to have the transfer last."""
 
-    def __init__(self, sender, receiver, pause=0):
+    def __init__(self, sender, receiver, pause=0, megabytes=MEGABYTES):
         self.sender = sender
-        make = f"[ -f {DATA} ] || dd if=/dev/urandom of={DATA} bs=1M count={MEGABYTES} 2>/dev/null"
+        make = f"[ -f {DATA} ] || dd if=/dev/urandom of={DATA} bs=1M count={megabytes} 2>/dev/null"
         self.checksum = sender.output(f"{make}; sha256sum <{DATA}")
         # nc hands the connection itself to a program: to copy it in and out is what it is slow at.
-        self.receiving = receiver.start(f"nc -l -p {PORT} -e sh -c 'sha256sum >/tmp/sum'; cat /tmp/sum")
+        self.receiving = receiver.start(f"nc -l -p {PORT} -e sh -c 'sha256sum >sum'; cat sum")
         receiver.output(f"until netstat -ltn | grep -q ':{PORT} '; do sleep 0.1; done")
         source = f"cat {DATA}" if not pause else (
-            f"for i in $(seq 0 {MEGABYTES - 1}); do"
+            f"for i in $(seq 0 {megabytes - 1}); do"
             f" dd if={DATA} bs=1M skip=$i count=1 2>/dev/null; sleep {pause}; done")
         self.sending = sender.start(f"nc {receiver.address} {PORT} -e sh -c '{source}'")
 
@@ -88,9 +88,9 @@ class Transfer:
             raise RigError(f"what {self.sender.name} sent has another checksum where it arrived")
 
 
-def transfer(sender, receiver):
+def transfer(sender, receiver, megabytes=MEGABYTES):
     """Sends a file and checks it; returns the seconds from the first byte to the checksum."""
-    under_way = Transfer(sender, receiver)
+    under_way = Transfer(sender, receiver, megabytes=megabytes)
     started = time.monotonic()
     under_way.finish()
     return time.monotonic() - started

@@ -2,7 +2,6 @@
 """Tap ports: namespaces that reach each other through ringway, devices of every kind, and what befalls them.
 
 Needs root. Runs in a network namespace of its own; the hosts at the taps' ends are further ones."""
-import ctypes
 import fcntl
 import hashlib
 import json
@@ -21,12 +20,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 from rig import RigError
+from rig.host import Host, check, command, enter_namespace, wait_for
 from rig.process import Process
 from rig.switch import NOBODY, Switch, UNPRIVILEGED
 from rig.tap import main
 
-CLONE_NEWNET = 0x40000000
-LIBC = ctypes.CDLL(None, use_errno=True)
 TOOLS = ("ip", "ethtool", "iperf3", "unshare")
 MEGABYTES = 100
 TUNSETIFF = 0x400454CA
@@ -42,24 +40,6 @@ if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, program, 0, 0):
     sys.exit("no seccomp")
 os.execv(sys.argv[1], sys.argv[1:])
 """
-
-
-def check(condition, complaint):
-    if not condition:
-        raise RigError(complaint)
-
-
-def wait_for(condition, what, seconds=10):
-    end = time.monotonic() + seconds
-    while not condition():
-        check(time.monotonic() < end, f"{what} did not happen within {seconds} s")
-        time.sleep(0.02)
-
-
-def command(*words, **options):
-    run = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=60, **options)
-    check(run.returncode == 0, f"{' '.join(map(str, words))}: {run.stderr or run.stdout}")
-    return run.stdout
 
 
 def device_exists(name):
@@ -95,48 +75,6 @@ class TapSwitch(Switch):
         for part in (said, remedy):
             check(part in run.stderr, f"port add {words}: no {part!r} in {run.stderr!r}")
         check(words[0] not in [port["name"] for port in self.show("port")], f"{words}: the port is there")
-
-
-class Host:
-    """A network namespace, for as long as a process sleeps in it; a tap is its only device."""
-
-    def __init__(self, folder, device, address):
-        self.device, self.address = device, address
-        self.holder = Process(["unshare", "--net", "sleep", "infinity"], Path(folder) / "host.log")
-        own = os.readlink("/proc/self/ns/net")
-        wait_for(lambda: os.readlink(f"/proc/{self.holder.pid}/ns/net") != own, "a namespace")
-        self.namespace = os.open(f"/proc/{self.holder.pid}/ns/net", os.O_RDONLY)
-        command("ip", "link", "set", "dev", device, "netns", self.holder.pid)
-        self.ip("address", "add", f"{address}/24", "dev", device)
-        self.ip("link", "set", "dev", device, "up")
-
-    @contextmanager
-    def inside(self):
-        """What is opened by this thread belongs to the namespace."""
-        own = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-        check(LIBC.setns(self.namespace, CLONE_NEWNET) == 0, "setns")
-        try:
-            yield
-        finally:
-            LIBC.setns(own, CLONE_NEWNET)
-            os.close(own)
-
-    def socket(self, *kind):
-        with self.inside():
-            return socket.socket(*kind)
-
-    def run(self, *words):
-        return command("nsenter", f"--net=/proc/{self.holder.pid}/ns/net", *words)
-
-    def ip(self, *words):
-        return self.run("ip", *words)
-
-    def end(self):
-        """The namespace goes, and with it what is in it."""
-        self.holder.kill()
-        if self.namespace >= 0:
-            os.close(self.namespace)
-            self.namespace = -1
 
 
 class Pair:
@@ -252,13 +190,13 @@ def transfer(sender, receiver, megabytes=MEGABYTES):
 
 
 def iperf(sender, receiver, *options):
-    server = subprocess.Popen(["nsenter", f"--net=/proc/{receiver.holder.pid}/ns/net", "iperf3", "-s", "-1"],
+    server = subprocess.Popen(receiver.words("iperf3", "-s", "-1"),
                               stdout=subprocess.DEVNULL)
     try:
         def listens():
-            return ":5201" in receiver.run("ss", "-Hltn")
+            return ":5201" in receiver.command("ss", "-Hltn")
         wait_for(listens, "iperf3 to listen")
-        end = json.loads(sender.run("iperf3", "-J", "-c", receiver.address, "-t", "1", *options))["end"]
+        end = json.loads(sender.command("iperf3", "-J", "-c", receiver.address, "-t", "1", *options))["end"]
         return end.get("sum_received") or end["sum"]
     finally:
         server.kill()
@@ -311,7 +249,7 @@ def test_traffic(tap, binary):
                 check(port["mtu"] is None, f"the MTU of a device in another namespace cannot be known: {port}")
         with tap.test("the host leaves checksums and segmentation to whoever receives"):
             for host in pair.hosts:
-                features = host.run("ethtool", "-k", host.device)
+                features = host.command("ethtool", "-k", host.device)
                 for name in ("tx-checksum-ip-generic", "tx-tcp-segmentation", "tx-tcp6-segmentation",
                              "tx-tcp-ecn-segmentation"):
                     check(f"{name}: on" in features, f"{name} is not on: {features}")
@@ -564,20 +502,8 @@ def test_inherited(tap, binary, folder):
             check(run.returncode == 1, f"{words}: {run.returncode} {run.stderr}")
 
 
-def why_not():
-    """What is missing to test taps here, or None."""
-    missing = [tool for tool in TOOLS if not shutil.which(tool)]
-    if missing:
-        return f"no {', '.join(missing)}"
-    if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
-        return "no /dev/net/tun"
-    if LIBC.unshare(CLONE_NEWNET):
-        return f"no network namespace: {os.strerror(ctypes.get_errno())}"
-    return None
-
-
 def body(tap, arguments):
-    reason = why_not()
+    reason = enter_namespace(TOOLS)
     if reason:
         tap.skip("tap ports", reason)
         return

@@ -1,0 +1,136 @@
+"""A Linux guest and its host talk through a tap port, whatever either leaves to the other to checksum or to segment. Run
+from the top of the source tree: python3 -m tests.guests.test_host build/ringway
+
+Wants root; runs in network namespaces of its own."""
+import re
+
+from rig import RigError, fetch, tap, traffic
+from rig.capture import Capture
+from rig.host import HostPair, check, enter_namespace
+from rig.process import Process
+
+TOOLS = ("ip", "ethtool", "iperf3", "unshare", "nsenter", "dnsmasq")
+HOST_OFFLOADS = ("tx", "tso", "gso", "gro")
+# The guest that has all; that sends what is finished, but takes what is not; the opposite; and two that make no sense.
+USUAL = [{}, {"csum": "off"}, {"guest_csum": "off", "guest_tso4": "off", "guest_tso6": "off", "guest_ecn": "off"}]
+ALL = USUAL + [
+    {"host_tso4": "off"}, {"guest_tso4": "off"}, {"host_tso4": "off", "guest_tso4": "off"},
+    {"guest_csum": "off"}, {"csum": "off", "guest_csum": "off"}, {"mrg_rxbuf": "off"},
+    {"mrg_rxbuf": "off", "indirect_desc": "off", "guest_tso4": "off"},
+    {"disable-modern": "on", "disable-legacy": "off", "mrg_rxbuf": "off"},
+]
+MEGABYTES = 16
+WORST_SHARE = 1 / 10  # of the other direction's speed
+RETRIES = 3
+SNIFFED = 200
+
+
+def words(device):
+    return ", ".join(f"{key}={value}" for key, value in device.items()) or "all features"
+
+
+def set_offloads(host, on):
+    host.command("ethtool", "-K", host.device, *[word for name in HOST_OFFLOADS for word in (name, "on" if on else "off")])
+
+
+def speeds(test, pair, seconds):
+    """TCP both ways, none of them a crawl; on a busy machine one may be slow by chance, but not each time."""
+    for _ in range(RETRIES):
+        streams = [traffic.iperf(*way, seconds) for way in pair.ways()]
+        test.note("to the host {:.2f} Gbit/s, to the guest {:.2f}".format(*(stream.gbits for stream in streams)))
+        slow, fast = sorted(stream.gbits for stream in streams)
+        if slow > fast * WORST_SHARE:
+            return
+    raise RigError(f"one direction does {slow:.3f} Gbit/s, the other {fast:.3f}")
+
+
+def check_file(test, pair):
+    """A file arrives unchanged both ways, and the host sees no wrong checksum on it."""
+    with Capture(pair.host) as capture:
+        for way in pair.ways():
+            traffic.transfer(*way, MEGABYTES)
+    test.note(capture)
+    check(capture.frames, "the capture has seen nothing")
+    check(not capture.bad, f"wrong checksums, of {capture.frames} frames: {capture.bad}")
+    for peer in pair.guests:
+        traffic.check_checksums(peer)
+
+
+class Sniffer:
+    """tcpdump in a guest, which knows nothing of checksums that are left to be made, as a DHCP client that reads raw."""
+
+    def __init__(self, guest, count, expression):
+        self.job = guest.start(f"timeout 60 tcpdump -Z root -vv -n -i eth0 -Q in -s 2000 -c {count} '{expression}' 2>sniffer")
+        guest.output("until grep -q listening sniffer; do sleep 0.1; done", timeout=20)
+
+    def sums(self):
+        """(right, wrong) checksums of UDP and TCP."""
+        text = self.job.output(90)
+        return len(re.findall(r"udp sum ok|cksum 0x\w+ \(correct\)", text)), len(re.findall(r"bad udp cksum|incorrect ->", text))
+
+
+def check_finished(pair):
+    """A guest that does not take unfinished checksums gets none."""
+    pair.guest.output("ethtool -K eth0 gro off")
+    sniffer = Sniffer(pair.guest, SNIFFED, "tcp and greater 200")
+    traffic.iperf(pair.host, pair.guest, 1)
+    pair.guest.output("ethtool -K eth0 gro on")
+    right, wrong = sniffer.sums()
+    check(right >= SNIFFED and not wrong, f"of {SNIFFED} checksums {right} were right and {wrong} wrong")
+
+
+def check_dhcp(pair):
+    """dnsmasq on the host gives the guest an address; offer and acknowledgement have the checksum of their bytes."""
+    host, guest = pair.host, pair.guest
+    server = Process(host.words(
+        "dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0", "--user=root", "--no-ping", "--pid-file=",
+        "--bind-interfaces", f"--interface={host.device}", "--dhcp-range=192.0.2.100,192.0.2.110,2m",
+        f"--dhcp-leasefile={host.folder}/leases"), host.folder / "dnsmasq.log")
+    try:
+        sniffer = Sniffer(guest, 2, "udp dst port 68")
+        said = guest.output("udhcpc -f -q -n -i eth0 -s /bin/true")
+        check("lease of 192.0.2.1" in said, f"the client said: {said}")
+    finally:
+        server.kill()
+    right, wrong = sniffer.sums()
+    check(right == 2, f"of 2 messages {right} had the checksum of their bytes and {wrong} another")
+
+
+def check_guest(test, pair, device):
+    name = words(device)
+    for on in (True, False):
+        set_offloads(pair.host, on)
+        host = f"a host {'with' if on else 'without'} offloads and a guest with {name}"
+        with test.test(f"pings of all sizes and TCP both ways between {host}"):
+            for way in pair.ways():
+                for size in (8, 1472, 20000):
+                    traffic.ping(*way, count=2, size=size)
+            speeds(test, pair, 1)
+        with test.test(f"{MEGABYTES} MiB arrive unchanged, with no wrong checksum, both ways between {host}"):
+            check_file(test, pair)
+        if device.get("guest_csum") == "off":
+            with test.test(f"checksums are finished before they reach the guest, from {host}"):
+                check_finished(pair)
+        with test.test(f"DHCP works for a client that checks UDP checksums itself, from {host}"):
+            check_dhcp(pair)
+    with test.test(f"the ports' counters add up after that, {name}"):
+        pair.check_counters()
+
+
+def body(test, arguments):
+    fetch.peers()
+    reason = enter_namespace(TOOLS)
+    if reason:
+        test.skip("a guest and its host", reason)
+        return
+    for device in ALL if arguments.all else USUAL:
+        with HostPair(arguments.binary, device=device) as pair, test.reporting(pair.report):
+            check_guest(test, pair, device)
+
+
+def add_arguments(parser):
+    parser.add_argument("--all", action="store_true", help="more sets of features, not only the telling ones")
+
+
+if __name__ == "__main__":
+    tap.main(__doc__, body, add_arguments)
