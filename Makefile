@@ -27,6 +27,8 @@ check-guests: ## the whole matrix of guest features (an hour and more without KV
 	@$(MAKE) --no-print-directory all
 	@python3 -m tests.guests.test_features --all $(BINARY)
 	@python3 -m tests.guests.test_host --all $(BINARY)
+	@python3 -m tests.guests.test_unlike --all $(BINARY)
+	@python3 -m tests.guests.test_tunnels --all $(BINARY)
 
 check-matrix: ## drivers of all sets of offloads meet all others (minutes)
 	@scripts/deps check

@@ -152,7 +152,7 @@ class Guest:
             "-object", f"memory-backend-memfd,id=ram,size={MEMORY},share=on",
             "-nodefaults", "-display", "none",
             *([] if properties["romfile"] else
-              ["-kernel", peers.kernel(), "-initrd", image.image(peers), "-append", self.kernel_arguments()]),
+              ["-kernel", peers.kernel(), "-initrd", image.image(peers), "-append", self.kernel_arguments(number)]),
             "-serial", f"file:{self.console}",
             *self.commands.chardev("commands"), "-serial", "chardev:commands",
             *qmp.chardev("qmp"), "-mon", "chardev=qmp,mode=control",
@@ -168,8 +168,9 @@ class Guest:
             end.close()
         threading.Thread(target=self._listen, daemon=True).start()
 
-    def kernel_arguments(self):
-        return f"console=ttyS0 quiet mitigations=off address={self.address}/24"
+    @staticmethod
+    def kernel_arguments(number):
+        return f"console=ttyS0 quiet mitigations=off address=192.0.2.{number}/24"
 
     def _listen(self):
         """Takes the agent's answers until QEMU ends."""

@@ -140,8 +140,15 @@ class Peer(Host):
         """The output of a command that must succeed."""
         return self.start(line).output(timeout)
 
+    def dhcp_server(self, *options):
+        """Starts dnsmasq, which gives addresses to whoever asks on the tap."""
+        return self.start(" ".join([
+            "exec dnsmasq --keep-in-foreground --conf-file=/dev/null --port=0 --user=root --no-ping --pid-file=",
+            f"--bind-interfaces --interface={self.device} --dhcp-range=192.0.2.100,192.0.2.110,2m",
+            f"--dhcp-leasefile={self.folder}/leases --log-dhcp --log-facility=-", *options]))
+
     def console_tail(self, lines):
-        return self.holder.tail(lines)
+        return self.jobs[-1].tail(lines) if self.jobs else ""
 
     def close(self):
         for process in self.jobs:
@@ -160,9 +167,13 @@ class HostPair(Pair):
         ports = [f"vm1 vhost-user listen={self._socket(1)}", f"host tap dev={DEVICE}"]
         self.switch = Switch(binary, self.folder, ports)
         self.guests = [Peer(self.folder, DEVICE, "192.0.2.9")]
+        self.before_boot(self.guests[0])
         self.guests.insert(0, self._guest(1))
         self.guests[0].wait_boot()
         self.wait_reachable()
+
+    def before_boot(self, host):
+        """For who has to prepare the host for a guest that boots."""
 
     @property
     def guest(self):

@@ -7,7 +7,6 @@ import re
 from rig import RigError, fetch, tap, traffic
 from rig.capture import Capture
 from rig.host import HostPair, check, enter_namespace
-from rig.process import Process
 
 TOOLS = ("ip", "ethtool", "iperf3", "unshare", "nsenter", "dnsmasq")
 HOST_OFFLOADS = ("tx", "tso", "gso", "gro")
@@ -81,17 +80,10 @@ def check_finished(pair):
 
 def check_dhcp(pair):
     """dnsmasq on the host gives the guest an address; offer and acknowledgement have the checksum of their bytes."""
-    host, guest = pair.host, pair.guest
-    server = Process(host.words(
-        "dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0", "--user=root", "--no-ping", "--pid-file=",
-        "--bind-interfaces", f"--interface={host.device}", "--dhcp-range=192.0.2.100,192.0.2.110,2m",
-        f"--dhcp-leasefile={host.folder}/leases"), host.folder / "dnsmasq.log")
-    try:
-        sniffer = Sniffer(guest, 2, "udp dst port 68")
-        said = guest.output("udhcpc -f -q -n -i eth0 -s /bin/true")
-        check("lease of 192.0.2.1" in said, f"the client said: {said}")
-    finally:
-        server.kill()
+    guest = pair.guest
+    sniffer = Sniffer(guest, 2, "udp dst port 68")
+    said = guest.output("udhcpc -f -q -n -i eth0 -s /bin/true")
+    check("lease of 192.0.2.1" in said, f"the client said: {said}")
     right, wrong = sniffer.sums()
     check(right == 2, f"of 2 messages {right} had the checksum of their bytes and {wrong} another")
 
@@ -125,6 +117,7 @@ def body(test, arguments):
         return
     for device in ALL if arguments.all else USUAL:
         with HostPair(arguments.binary, device=device) as pair, test.reporting(pair.report):
+            pair.host.dhcp_server()
             check_guest(test, pair, device)
 
 
