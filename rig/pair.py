@@ -12,7 +12,7 @@ from rig.switch import NOBODY, UNPRIVILEGED, Switch
 LOG_LINES = 15
 SETTLE_SECONDS = 5
 # What ordinary guests may lose: to a receiver that is slow or not there yet, and on a queue they have just given up.
-EXPLAINED = {"full", "port_down", "queue_disabled"}
+EXPLAINED = {"full", "port_down", "no_destination", "queue_disabled"}
 
 
 class Pair:
@@ -84,9 +84,10 @@ class Pair:
             strange = {*taken["dropped"], *given["dropped"]} - EXPLAINED
             if strange:
                 return f"frames from {source['name']} to {target['name']} were dropped as {', '.join(sorted(strange))}"
+            sent = taken["frames"] - taken["dropped"].get("no_destination", 0)
             accounted = given["frames"] + sum(given["dropped"].values())
-            if taken["frames"] != accounted:
-                return f"{source['name']} sent {taken['frames']} frames, {target['name']} accounts for {accounted}"
+            if sent != accounted:
+                return f"{source['name']} sent {sent} frames, {target['name']} accounts for {accounted}"
         return None
 
     def report(self):
