@@ -53,6 +53,13 @@ static void queue_down(void *ctx, struct port_queue *queue)
 	pool_queue_down(d->pool, queue);
 }
 
+static void queue_gone(void *ctx, struct port_queue *queue)
+{
+	struct daemon *d = ctx;
+
+	pool_queue_gone(d->pool, queue);
+}
+
 /* Unlinks and ends a port; its memory goes after a grace period. */
 static void port_remove(struct daemon *d, struct port *port)
 {
@@ -234,9 +241,11 @@ int daemon_open(struct daemon **ret, struct error *err)
 
 	if (!d)
 		return error_set(err, ENOMEM, "out of memory");
-	d->env = (struct port_env){
-		.loop = &d->loop, .ctx = d, .queue_up = queue_up, .queue_down = queue_down
-	};
+	d->env = (struct port_env){ .loop = &d->loop,
+				    .ctx = d,
+				    .queue_up = queue_up,
+				    .queue_down = queue_down,
+				    .queue_gone = queue_gone };
 	d->sigbus_fd = sigbus_install();
 	if (d->sigbus_fd < 0) {
 		r = error_set(err, -d->sigbus_fd, "sigbus: %s", strerror(-d->sigbus_fd));

@@ -34,9 +34,10 @@ struct port_queue {
 	unsigned index; /* within the port, unique among its queues */
 	int kick;	/* becomes readable when there is work; -1: look every millisecond */
 
-	unsigned home; /* the pool's: one more than the worker that had it last, or has it */
-	uint32_t id;   /* of this being up, the pool's: another one each time */
-	bool watched;  /* the pool's: its owner is woken by `kick` */
+	/* The pool's. */
+	bool served;
+	bool watched; /* its worker is woken by `kick` */
+	uint32_t id;  /* of this being served: another one each time */
 
 	/* The worker's that owns it. */
 	uint32_t owned;		/* `id` when the worker took it over */
@@ -87,8 +88,10 @@ struct port_env {
 	void *ctx;
 	/* A queue has begun to deliver frames, or its kick changed: some worker shall own it. */
 	void (*queue_up)(void *ctx, struct port_queue *queue);
-	/* It has ceased to. The caller keeps it valid for a grace period. */
+	/* It has ceased to, for now. */
 	void (*queue_down)(void *ctx, struct port_queue *queue);
+	/* For good: the caller keeps it valid for a grace period. */
+	void (*queue_gone)(void *ctx, struct port_queue *queue);
 };
 
 struct port_ops {

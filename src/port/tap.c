@@ -140,7 +140,7 @@ static void queue_close(struct tap_queue *q)
 
 	if (q->fd < 0)
 		return;
-	env->queue_down(env->ctx, &q->q);
+	env->queue_gone(env->ctx, &q->q);
 	pthread_mutex_lock(&q->in.lock);
 	tap_io_close(&q->in.io);
 	pthread_mutex_unlock(&q->in.lock);
@@ -202,7 +202,7 @@ static int tap_start(struct port *port, struct error *err)
 	r = p->dev ? tap_open(p->dev, p->queues, fds, &uso, err) : tap_adopt(p->fd, &uso, err);
 	if (r)
 		return r;
-	p->features = TAP_FEATURES | (uso ? TAP_FEATURES_USO : 0);
+	store_relaxed(&p->features, TAP_FEATURES | (uso ? TAP_FEATURES_USO : 0));
 	store_relaxed(&port->receives, true);
 	for (unsigned i = 0; i < p->queues; i++) {
 		r = queue_open(p->queue[i], fds[i]);

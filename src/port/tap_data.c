@@ -113,7 +113,7 @@ static bool was_empty(const struct tap_ingress *in, unsigned us)
 
 bool tap_collect(struct port_queue *queue, struct batch *b, struct virtq_calls *calls)
 {
-	const uint64_t features = tap_port(queue->port)->features;
+	const uint64_t features = load_relaxed(&tap_port(queue->port)->features);
 	struct tap_ingress *in = &tap_queue(queue)->in;
 
 	if (was_empty(in, POLLED_US))
@@ -394,10 +394,11 @@ static unsigned queue_of(const struct tap_port *p, struct frame *f)
 frame_set tap_egress(struct port *port, struct batch *b, frame_set set, struct virtq_calls *calls)
 {
 	struct tap_port *p = tap_port(port);
+	const uint64_t features = load_relaxed(&p->features);
 	frame_set refused = 0;
 
 	if (p->queues == 1)
-		return write_frames(&p->queue[0]->out, b, set, p->features);
+		return write_frames(&p->queue[0]->out, b, set, features);
 	while (set) {
 		unsigned i, first = (unsigned)__builtin_ctz(set);
 		unsigned queue = queue_of(p, &b->frame[first]);
@@ -407,7 +408,7 @@ frame_set tap_egress(struct port *port, struct batch *b, frame_set set, struct v
 			if (queue_of(p, &b->frame[i]) == queue)
 				same |= 1u << i;
 		}
-		refused |= write_frames(&p->queue[queue]->out, b, same, p->features);
+		refused |= write_frames(&p->queue[queue]->out, b, same, features);
 		set &= ~same;
 	}
 	return refused;

@@ -64,7 +64,7 @@ struct tap_queue {
 struct tap_port {
 	struct port port; /* first */
 	unsigned queues;
-	uint64_t features; /* TAP_FEATURES and perhaps more; before its queues are up */
+	uint64_t features; /* TAP_FEATURES and perhaps more; 0 until it has started; relaxed */
 	struct tap_queue *queue[TAP_QUEUES_MAX];
 
 	/* Control thread. */

@@ -408,11 +408,9 @@ static void vhost_user_destroy(struct port *port)
 	if (p->endpoint)
 		endpoint_close(p->endpoint);
 	device_destroy(&p->dev);
-	/* By now the device has told of every ring that stopped; a worker that kept one would be
-	 * fatal. */
 	for (unsigned i = 0; i < VHOST_PAIRS_MAX; i++) {
-		if (p->queue[i] && p->queue[i]->up)
-			port->env->queue_down(port->env->ctx, &p->queue[i]->q);
+		if (p->queue[i])
+			port->env->queue_gone(port->env->ctx, &p->queue[i]->q);
 	}
 	rcu_free_later(&port->rcu, port_release);
 }

@@ -157,11 +157,11 @@ static struct port *find_dest(struct vswitch *sw, const struct hold *hold, unsig
 	return port && port->serial == hold->dest[slot].serial ? port : NULL;
 }
 
-/* Delivers (unless `calls` is NULL) and perhaps gives up the rest; returns what still waits. */
+/* Delivers and perhaps gives up the rest; returns what still waits. */
 static frame_set retry_dest(struct port *port, struct hold *hold, frame_set set,
 			    struct virtq_calls *calls, bool give_up)
 {
-	frame_set left = calls ? port->ops->egress(port, &hold->batch, set, calls) : set;
+	frame_set left = port->ops->egress(port, &hold->batch, set, calls);
 
 	if (!give_up)
 		return left;
@@ -204,10 +204,4 @@ bool hold_retry(struct vswitch *sw, struct port_queue *queue, struct virtq_calls
 	if (hold_empty(queue))
 		full_waited(&queue->full, waited);
 	return moved;
-}
-
-void hold_drop(struct vswitch *sw, struct port_queue *queue)
-{
-	if (!hold_empty(queue))
-		retry_all(sw, queue->hold, NULL, true);
 }

@@ -33,10 +33,4 @@ unsigned hold_frames(const struct port_queue *queue);
 bool hold_retry(struct vswitch *sw, struct port_queue *queue, struct virtq_calls *calls,
 		uint64_t now);
 
-/*
- * Gives up what is held, counted as DROP_FULL: before a queue is served that was not for a while,
- * so that nothing from before comes out.
- */
-void hold_drop(struct vswitch *sw, struct port_queue *queue);
-
 #endif

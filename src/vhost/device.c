@@ -128,19 +128,18 @@ int device_set_status(struct vhost_device *dev, uint64_t status, struct error *e
 	return 0;
 }
 
-static void apply_mtu(struct vhost_device *dev)
+static void adjust_all(struct vhost_device *dev)
 {
 	for (unsigned i = 0; i < dev->rings; i++) {
 		if (dev->ring[i])
-			virtq_set_mtu(&dev->ring[i]->vq, device_mtu(dev));
+			device_ring_adjust(dev, dev->ring[i]);
 	}
 }
 
 void device_set_options(struct vhost_device *dev, const struct vhost_device_options *options)
 {
 	dev->options = *options;
-	restart_all(dev);
-	apply_mtu(dev);
+	adjust_all(dev);
 }
 
 int device_set_front_mtu(struct vhost_device *dev, uint64_t mtu, struct error *err)
@@ -149,7 +148,7 @@ int device_set_front_mtu(struct vhost_device *dev, uint64_t mtu, struct error *e
 		return error_set(err, EINVAL, "MTU %llu is not from %d to %d",
 				 (unsigned long long)mtu, DEVICE_MTU_MIN, UINT16_MAX);
 	dev->front_mtu = (uint16_t)mtu;
-	apply_mtu(dev);
+	adjust_all(dev);
 	return 0;
 }
 

@@ -9,6 +9,8 @@
 void device_ring_update(struct vhost_device *dev, struct vhost_ring *ring);
 /* The same for what a ring takes over only when it starts: a running one starts anew with it. */
 void device_ring_restart(struct vhost_device *dev, struct vhost_ring *ring);
+/* For what it takes over while it runs. */
+void device_ring_adjust(struct vhost_device *dev, struct vhost_ring *ring);
 /* Into dev->mem; it stops if it is not there, and goes on in a later table that has it. */
 void device_ring_remap(struct vhost_device *dev, struct vhost_ring *ring);
 /* Until the next SET_VRING_KICK; closes the kick descriptor. */

@@ -113,7 +113,7 @@ static uint64_t ring_features(const struct vhost_device *dev)
 }
 
 static void ring_begin(struct vhost_device *dev, struct vhost_ring *ring,
-		       const struct virtq_addr *addr)
+		       const struct virtq_addr *addr, bool again)
 {
 	struct virtq_setup setup = {
 		.mem = dev->mem,
@@ -122,6 +122,7 @@ static void ring_begin(struct vhost_device *dev, struct vhost_ring *ring,
 		.base = ring->base,
 		.features = ring_features(dev),
 		.mtu = device_mtu(dev),
+		.again = again,
 	};
 
 	virtq_start(&ring->vq, &setup);
@@ -140,7 +141,7 @@ static bool ring_sync(struct vhost_device *dev, struct vhost_ring *ring)
 		if (ring->vq.started)
 			ring->base = virtq_stop(&ring->vq);
 	} else if (!ring->vq.started && !dev->refused) {
-		ring_begin(dev, ring, &addr);
+		ring_begin(dev, ring, &addr, false);
 	}
 	return virtq_state(&ring->vq) != before;
 }
@@ -151,6 +152,16 @@ void device_ring_update(struct vhost_device *dev, struct vhost_ring *ring)
 		tell(dev, ring);
 }
 
+void device_ring_adjust(struct vhost_device *dev, struct vhost_ring *ring)
+{
+	if (ring->refused_size && ring->refused_size <= dev->options.size_max) {
+		ring->size = (uint16_t)ring->refused_size;
+		ring->refused_size = 0;
+		device_ring_update(dev, ring);
+	}
+	virtq_adjust(&ring->vq, ring_features(dev), device_mtu(dev));
+}
+
 void device_ring_restart(struct vhost_device *dev, struct vhost_ring *ring)
 {
 	const struct virtq *vq = &ring->vq;
@@ -159,7 +170,7 @@ void device_ring_restart(struct vhost_device *dev, struct vhost_ring *ring)
 	if (vq->started && ring_ready(dev, ring, &addr) &&
 	    (vq->features != ring_features(dev) || memcmp(&vq->addr, &addr, sizeof(addr)) != 0)) {
 		ring->base = virtq_stop(&ring->vq);
-		ring_begin(dev, ring, &addr);
+		ring_begin(dev, ring, &addr, true);
 		tell(dev, ring); /* its kicks are off now, whatever its worker believes */
 	}
 	device_ring_update(dev, ring);
@@ -243,7 +254,7 @@ int device_set_base(struct vhost_device *dev, unsigned index, uint32_t base, str
 	if (ring->vq.started && ring_ready(dev, ring, &addr)) {
 		virtq_stop(&ring->vq);
 		ring->base = (uint16_t)base;
-		ring_begin(dev, ring, &addr);
+		ring_begin(dev, ring, &addr, true);
 		tell(dev, ring);
 	} else {
 		ring->base = (uint16_t)base;

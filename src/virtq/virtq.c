@@ -99,7 +99,7 @@ void virtq_start(struct virtq *vq, const struct virtq_setup *setup)
 	vq->called = false;
 	vq->state = VIRTQ_STOPPED;
 	vq->started = true;
-	vq->was_enabled = vq->enabled;
+	vq->was_enabled = vq->enabled || (setup->again && vq->was_enabled);
 	suppress_kicks(vq);
 	update_state(vq);
 	pthread_mutex_unlock(&vq->lock);
@@ -136,9 +136,10 @@ void virtq_set_enabled(struct virtq *vq, bool enabled)
 	pthread_mutex_unlock(&vq->lock);
 }
 
-void virtq_set_mtu(struct virtq *vq, uint16_t mtu)
+void virtq_adjust(struct virtq *vq, uint64_t features, uint16_t mtu)
 {
 	pthread_mutex_lock(&vq->lock);
+	vq->features = features;
 	vq->mtu = mtu;
 	pthread_mutex_unlock(&vq->lock);
 }

@@ -60,6 +60,7 @@ struct virtq_setup {
 	uint16_t base;	   /* the next available entry to take */
 	uint64_t features; /* agreed; the header length follows from them */
 	uint16_t mtu;	   /* rx: longest packet without segmentation offload; 0: no limit */
+	bool again; /* it goes on after a stop that nobody asked for: if it drains, it drains */
 };
 
 struct virtq {
@@ -104,7 +105,8 @@ uint16_t virtq_stop(struct virtq *vq);
 void virtq_remap(struct virtq *vq, const struct guest_memory *mem, const struct virtq_addr *addr);
 /* Disabled: rx takes no buffers; tx returns its chains and counts the frames as dropped. */
 void virtq_set_enabled(struct virtq *vq, bool enabled);
-void virtq_set_mtu(struct virtq *vq, uint16_t mtu);
+/* What may change while it runs: offload features, but not the ring's form, and the MTU. */
+void virtq_adjust(struct virtq *vq, uint64_t features, uint16_t mtu);
 /* Takes ownership of `fd` (-1: none); the one before is closed after a grace period. */
 int virtq_set_call(struct virtq *vq, int fd);
 

@@ -2,10 +2,11 @@
 /*
  * The control side of the workers: threads, and who owns which queue.
  *
- * A worker's set of queues has slots. A queue that comes takes a free one, and the worker is woken;
- * one that goes leaves it free, which takes no memory and cannot fail, and the worker may be in a
- * turn of it until the end of a grace period. A kick's epoll event says slot and queue. A queue
- * that comes back goes to the worker that had it, for that one may still be in such a turn.
+ * A worker's set of queues has slots. A queue that is served for the first time takes a free one,
+ * and keeps it until it is gone for good: it may go down and come up in between, always with the
+ * same worker, which may still be in a turn of it, and which goes on delivering what the queue
+ * holds. To leave a slot takes no memory and cannot fail; the worker may be in a turn until the end
+ * of a grace period. A kick's epoll event says slot and queue.
  */
 #include "worker/pool.h"
 
@@ -222,55 +223,80 @@ static int find_slot(struct worker *w)
 	return (int)slot;
 }
 
+/* The queue's worker and slot, found or made. */
+static int give_slot(struct pool *pool, struct port_queue *queue, struct worker **ret_w,
+		     unsigned *ret_slot)
+{
+	struct worker *w = find_owner(pool, queue, ret_slot);
+	int slot;
+
+	*ret_w = w;
+	if (w)
+		return 0;
+	w = *ret_w = place(pool);
+	slot = find_slot(w);
+	if (slot < 0)
+		return slot;
+	*ret_slot = (unsigned)slot;
+	rcu_publish(w->set->queue[slot], queue);
+	rcu_publish(w->set->end, MAX(w->set->end, *ret_slot + 1));
+	return 0;
+}
+
 void pool_queue_up(struct pool *pool, struct port_queue *queue)
 {
 	struct worker *w;
-	unsigned at;
-	int slot, r;
+	unsigned slot;
+	int r;
 
-	w = find_owner(pool, queue, &at);
-	if (w) {
-		wake(w);
-		return;
-	}
-	w = queue->home ? &pool->worker[queue->home - 1] : place(pool);
-	slot = find_slot(w);
-	if (slot < 0) {
+	if (give_slot(pool, queue, &w, &slot)) {
 		log_event(LOG_ERROR, queue->port->name, "no memory to serve a queue");
 		return;
 	}
-	queue->home = (unsigned)(w - pool->worker) + 1;
-	store_relaxed(&queue->id, ++pool->last_id);
-	r = queue->kick < 0 ? -EBADF : watch(w, queue->kick, (uint64_t)slot << 32 | queue->id);
-	if (r && queue->kick >= 0)
-		log_event(LOG_WARN, queue->port->name,
-			  "cannot watch a kick (%s): a queue is looked at every millisecond",
-			  strerror(-r));
-	store_relaxed(&queue->watched, !r);
-	rcu_publish(w->set->queue[slot], queue);
-	rcu_publish(w->set->end, MAX(w->set->end, (unsigned)slot + 1));
-	w->queues++;
+	if (!queue->served) {
+		store_relaxed(&queue->id, ++pool->last_id);
+		r = queue->kick < 0 ? -EBADF
+				    : watch(w, queue->kick, (uint64_t)slot << 32 | queue->id);
+		if (r && queue->kick >= 0)
+			log_event(LOG_WARN, queue->port->name,
+				  "cannot watch a kick (%s): a queue is looked at every "
+				  "millisecond",
+				  strerror(-r));
+		store_relaxed(&queue->watched, !r);
+		store_release(&queue->served, true); /* partner: pass() in worker.c */
+		w->queues++;
+	}
 	wake(w);
 }
 
 void pool_queue_down(struct pool *pool, struct port_queue *queue)
 {
-	struct queue_set *set;
+	struct worker *w;
+	unsigned slot;
+
+	w = find_owner(pool, queue, &slot);
+	if (!w || !queue->served)
+		return;
+	if (queue->watched)
+		epoll_ctl(w->epoll, EPOLL_CTL_DEL, queue->kick, NULL);
+	store_relaxed(&queue->served, false);
+	w->queues--;
+}
+
+void pool_queue_gone(struct pool *pool, struct port_queue *queue)
+{
 	struct worker *w;
 	unsigned slot, end;
 
+	pool_queue_down(pool, queue);
 	w = find_owner(pool, queue, &slot);
 	if (!w)
 		return;
-	set = w->set;
-	end = set->end;
-	if (queue->watched)
-		epoll_ctl(w->epoll, EPOLL_CTL_DEL, queue->kick, NULL);
-	rcu_publish(set->queue[slot], NULL);
-	while (end && !set->queue[end - 1])
+	end = w->set->end;
+	rcu_publish(w->set->queue[slot], NULL);
+	while (end && !w->set->queue[end - 1])
 		end--;
-	rcu_publish(set->end, end);
-	w->queues--;
+	rcu_publish(w->set->end, end);
 }
 
 /* The ring whose call's write has lasted too long, or NULL. */
@@ -339,5 +365,5 @@ int pool_owner(const struct pool *pool, const struct port_queue *queue)
 	unsigned at;
 	const struct worker *w = find_owner(pool, queue, &at);
 
-	return w ? (int)(w - pool->worker) : -1;
+	return w && queue->served ? (int)(w - pool->worker) : -1;
 }

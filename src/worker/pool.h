@@ -34,9 +34,14 @@ int pool_start(struct vswitch *sw, unsigned workers, const unsigned *cpus, struc
 /* Stops and joins them; all queues are down already or never will be served again. */
 void pool_stop(struct pool *pool);
 
-/* A queue begins or ceases to be served, or its kick descriptor has changed (down, then up). */
+/*
+ * A queue begins or ceases to be served, or its kick descriptor has changed (down, then up). Up
+ * again, while it is, wakes its worker.
+ */
 void pool_queue_up(struct pool *pool, struct port_queue *queue);
 void pool_queue_down(struct pool *pool, struct port_queue *queue);
+/* It will not come up again; what it holds for others is lost. Valid for a grace period more. */
+void pool_queue_gone(struct pool *pool, struct port_queue *queue);
 
 /*
  * Watchdog, ten times a second: a worker that makes no progress inside a call's write is
@@ -46,7 +51,7 @@ const struct virtq *pool_watchdog(struct pool *pool);
 
 unsigned pool_workers(const struct pool *pool);
 void pool_report(struct pool *pool, unsigned worker, struct worker_report *ret);
-/* Index of the worker that owns the queue, or -1. */
+/* Index of the worker that serves the queue, or -1. */
 int pool_owner(const struct pool *pool, const struct port_queue *queue);
 
 #endif

@@ -5,8 +5,8 @@
  * A pass visits each queue once, with at most one batch from each, so a busy queue cannot starve
  * the others. Sleeping is decided per queue: a queue is *polled*, or *armed* (its kicks are on and
  * in epoll) when policy/poll says that waiting is cheaper. The worker sleeps when all are armed;
- * while some are polled it looks at the armed ones itself, every 16th pass, instead of asking
- * epoll. Calls are made late (policy/call) but before any sleep.
+ * while some are polled it looks at the armed ones itself, every 16th pass or 20 us, instead of
+ * asking epoll. Calls are made late (policy/call) but before any sleep.
  *
  * Pointers got from RCU (the queue set, queues, ports, rings listed for calls) live until the
  * worker is quiescent: at the end of a pass, and only when no calls are pending.
@@ -24,6 +24,7 @@
 #include "switch/hold.h"
 
 #define ARMED_LOOK_PASSES 16u
+#define ARMED_LOOK_US	  20u
 #define QUIESCENT_PASSES  64u
 #define KICKLESS_LOOK_NS  1000000 /* a queue without a kick descriptor is looked at this often */
 #define EVENTS_MAX	  64
@@ -45,6 +46,15 @@ static void rest(struct worker *w, struct port_queue *q, uint64_t now)
 		q->armed = true;
 }
 
+/* Tries again to deliver what the queue holds; true if it moved frames. */
+static bool retry(struct worker *w, struct port_queue *q, uint64_t now)
+{
+	bool moved = hold_retry(w->sw, q, &w->calls, now);
+
+	w->uncalled += moved;
+	return moved;
+}
+
 /* One turn of one queue; true if it moved frames. */
 static bool turn(struct worker *w, struct port_queue *q, uint64_t now)
 {
@@ -52,9 +62,7 @@ static bool turn(struct worker *w, struct port_queue *q, uint64_t now)
 	struct batch *b = w->batch;
 
 	if (unlikely(!hold_empty(q))) {
-		bool moved = hold_retry(w->sw, q, &w->calls, now);
-
-		w->uncalled += moved;
+		bool moved = retry(w, q, now);
 
 		if (!hold_empty(q))
 			return moved;
@@ -78,59 +86,75 @@ static void look_at_calls(struct worker *w)
 	w->uncalled = 0;
 }
 
-/*
- * A queue that has come, or come again: it begins polled, and what it still held for somebody is
- * out of date.
- */
-static void adopt(struct worker *w, struct port_queue *q, uint32_t id)
+/* A queue that has come, or come again, begins polled. */
+static void adopt(struct port_queue *q, uint32_t id)
 {
 	q->owned = id;
 	q->armed = false;
 	q->poll = (struct poll_state){ 0 };
-	hold_drop(w->sw, q);
 }
 
 /* What a pass found out. */
 struct pass {
-	bool moved;    /* frames */
-	bool polled;   /* a queue wants the next pass at once */
-	bool held;     /* a queue waits for room at its receiver */
-	bool kickless; /* a queue can only be looked at */
+	bool moved;	/* frames */
+	bool polled;	/* a queue wants the next pass at once */
+	bool held;	/* a queue waits for room at its receiver */
+	bool kickless;	/* a queue can only be looked at */
+	uint32_t armed; /* queues */
 };
+
+static void visit(struct worker *w, struct port_queue *q, uint64_t now, bool look, struct pass *p)
+{
+	uint32_t id = load_relaxed(&q->id);
+
+	if (unlikely(!load_acquire(&q->served))) { /* partner: pool_queue_up() */
+		p->moved |= retry(w, q, now);
+		p->held |= !hold_empty(q);
+		return;
+	}
+	if (unlikely(q->owned != id))
+		adopt(q, id);
+	if (q->armed && look && q->port->ops->ready(q))
+		wake_queue(q);
+	if (!q->armed)
+		p->moved |= turn(w, q, now);
+	if (q->armed) {
+		p->armed++;
+		p->kickless |= !load_relaxed(&q->watched);
+	} else if (hold_empty(q)) {
+		p->polled = true;
+	} else {
+		p->held = true;
+	}
+}
+
+/* Is it time to look at armed queues? Passes may be long. */
+static bool look_now(struct worker *w, uint64_t now)
+{
+	bool look =
+		w->pass++ % ARMED_LOOK_PASSES == 0 || now - w->looked > ARMED_LOOK_US * w->per_us;
+
+	if (look)
+		w->looked = now;
+	return look;
+}
 
 static struct pass pass(struct worker *w, uint64_t now)
 {
 	const struct queue_set *set = rcu_read(w->set);
-	bool look = w->pass++ % ARMED_LOOK_PASSES == 0;
+	bool look = look_now(w, now);
 	unsigned end = rcu_read(set->end);
 	struct pass p = { 0 };
-	uint32_t armed = 0;
 
 	for (unsigned i = 0; i < end; i++) {
 		struct port_queue *q = rcu_read(set->queue[i]);
-		uint32_t id;
 
-		if (!q)
-			continue;
-		id = load_relaxed(&q->id);
-		if (unlikely(q->owned != id))
-			adopt(w, q, id);
-		if (q->armed && look && q->port->ops->ready(q))
-			wake_queue(q);
-		if (!q->armed)
-			p.moved |= turn(w, q, now);
+		if (q)
+			visit(w, q, now, look, &p);
 		if (call_due(w->uncalled, 0, w->per_us))
 			look_at_calls(w);
-		if (q->armed) {
-			armed++;
-			p.kickless |= !load_relaxed(&q->watched);
-		} else if (hold_empty(q)) {
-			p.polled = true;
-		} else {
-			p.held = true;
-		}
 	}
-	store_relaxed(&w->armed, armed);
+	store_relaxed(&w->armed, p.armed);
 	return p;
 }
 

@@ -35,6 +35,7 @@ struct worker {
 	struct virtq_calls calls cache_aligned;
 	struct batch *batch;
 	unsigned pass;	   /* counts the rounds over its queues */
+	uint64_t looked;   /* when it looked at armed ones last */
 	unsigned uncalled; /* bursts since it last looked at event indexes */
 	uint64_t idle;	   /* since when nothing was found; 0: not idle */
 

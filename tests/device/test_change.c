@@ -111,6 +111,39 @@ static void a_new_call_descriptor_is_called_while_all_sleep(void **state)
 	driver_close(b);
 }
 
+/* A guest's last frames: its queue is gone when there is room for them, and they are not lost. */
+static void what_is_held_outlives_its_queue(void **state)
+{
+	struct driver_config none = { .quirks = DRIVER_NO_RX_BUFFERS };
+	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, &none);
+	struct rig_counters n;
+	uint8_t frame[2048];
+	struct driver_frame f;
+	unsigned got = 0;
+
+	send_one(b, 1, 2, 60, 1);
+	usleep(IDLE_US);
+	for (unsigned i = 0; i < 20; i++) {
+		frame_make(frame, 100, 0, 1, i);
+		assert_int_equal(driver_send(a, 0, NULL, frame, 100, NULL), 0);
+	}
+	driver_flush(a, DRIVER_TX(0));
+	assert_true(script_wait_idle(&a->ring[DRIVER_TX(0)], 1000));
+	driver_close(a);
+	driver_post(b, 0);
+	for (unsigned i = 0; i < 1000; i++, usleep(1000)) {
+		n = rig_counters(*state, 0, 1);
+		while (driver_receive(b, 0, frame, sizeof(frame), &f) > 0)
+			got++;
+		if (n.sent == n.delivered + n.dropped && n.delivered == got)
+			break;
+	}
+	/* Or their time was up, on a machine that was slow; but they are not forgotten. */
+	assert_int_equal(n.sent, n.delivered + n.dropped);
+	assert_int_equal(n.delivered, got);
+	driver_close(b);
+}
+
 /* A ring that broke rests already when it is stopped; its worker must let go of it all the same. */
 static void a_port_with_a_broken_ring_can_be_deleted(void **state)
 {
@@ -162,6 +195,7 @@ int main(void)
 		CASE(features_may_be_set_again_while_all_sleep),
 		CASE(a_base_may_be_set_while_all_sleep),
 		CASE(a_new_call_descriptor_is_called_while_all_sleep),
+		CASE(what_is_held_outlives_its_queue),
 		CASE(a_port_with_a_broken_ring_can_be_deleted),
 		CASE(the_switch_ends_while_a_call_blocks),
 	};

@@ -3,6 +3,7 @@
 #include "unlike.h"
 
 #include <jansson.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -107,6 +108,46 @@ static void bad_values_are_refused_with_what_is_good_and_change_nothing(void **s
 	assert_shown(*state, 0, "options", "mtu=1400");
 }
 
+static void *toggle(void *arg)
+{
+	for (unsigned i = 0; i < 100; i++)
+		set(arg, 1, "finish-csum", i % 2 ? "off" : "on");
+	return NULL;
+}
+
+static void options_lose_nothing_when_they_change(void **state)
+{
+	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
+	struct stream s = { .from = a, .to = b, .count = 50000 };
+	pthread_t thread;
+
+	assert_passes(a, b);
+	pthread_create(&thread, NULL, toggle, *state);
+	stream_run(&s);
+	pthread_join(thread, NULL);
+	driver_close(a);
+	driver_close(b);
+}
+
+/* A driver waits for its chains, also of a queue that it has disabled. */
+static void a_disabled_queue_drains_whatever_changes(void **state)
+{
+	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
+	struct error err;
+
+	assert_passes(a, b);
+	assert_int_equal(driver_ring_enable(a, DRIVER_TX(0), false, &err), 0);
+	set(*state, 0, "finish-csum", "on");
+	a->fe.features &= ~BIT(VIRTIO_NET_F_STATUS); /* another set, or it would be no restart */
+	a->fe.features ^= BIT(VIRTIO_F_ANY_LAYOUT);
+	assert_int_equal(frontend_set_features(&a->fe, &err), 0);
+	send_one(a, 0, 1, 60, 1);
+	assert_true(script_wait_idle(&a->ring[DRIVER_TX(0)], WAIT_MS));
+	rig_assert_dropped(*state, 0, "queue_disabled", 1);
+	driver_close(a);
+	driver_close(b);
+}
+
 static void rings_larger_than_allowed_stay_down_and_say_so(void **state)
 {
 	/* Without answers, as QEMU asks for none. */
@@ -119,7 +160,12 @@ static void rings_larger_than_allowed_stay_down_and_say_so(void **state)
 	a = rig_open(*state, 0, &large);
 	rig_wait_state(*state, 0, "agreed");
 	assert_shown(*state, 0, "reason", "256 is more than queue-size-max=128");
+	/* The front-end knows nothing of it, so what it has said becomes true. */
+	set(*state, 0, "queue-size-max", "256");
+	rig_wait_state(*state, 0, "up");
+	assert_passes(a, b);
 	driver_close(a);
+	set(*state, 0, "queue-size-max", "128");
 	a = rig_open(*state, 0, &small);
 	rig_wait_state(*state, 0, "up");
 	assert_passes(a, b);
@@ -216,6 +262,8 @@ int main(void)
 		CASE(rings_larger_than_allowed_stay_down_and_say_so),
 		CASE(a_limit_can_be_taken_away),
 		CASE(finish_csum_leaves_no_checksum_to_the_guest),
+		CASE(options_lose_nothing_when_they_change),
+		CASE(a_disabled_queue_drains_whatever_changes),
 		CASE(dhcp_has_its_checksum_finished_for_everybody),
 	};
 

@@ -347,20 +347,6 @@ static void who_sends_to_several_does_not_wait_for_one_for_ever(void **state)
 	assert_in_range(waited, 0, LIMIT + (now - begin) / FULL_SHARE);
 }
 
-static void giving_up_counts_what_was_held(void **state)
-{
-	hold_drop(&sw, &sender.queue); /* nothing there, nothing happens */
-	add_short(3);
-	hold(&a, 0x3);
-	hold(&b, 0x4);
-	a.room = b.room = 100;
-	hold_drop(&sw, &sender.queue);
-	assert_true(hold_empty(&sender.queue));
-	assert_int_equal(a.calls + b.calls, 0);
-	assert_int_equal(a.port.egress_dropped[DROP_FULL], 2);
-	assert_int_equal(b.port.egress_dropped[DROP_FULL], 1);
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -380,7 +366,6 @@ int main(void)
 		TEST(a_batch_of_the_longest_frames_fits),
 		TEST(more_than_a_batch_is_not_held),
 		TEST(who_sends_to_several_does_not_wait_for_one_for_ever),
-		TEST(giving_up_counts_what_was_held),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
