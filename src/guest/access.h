@@ -30,6 +30,22 @@ static inline uint16_t guest_load16_acquire(uintptr_t at)
 	return load_acquire((const uint16_t *)at);
 }
 
+static inline uint64_t guest_load64(uintptr_t at)
+{
+	return *(const volatile uint64_t *)at;
+}
+
+/* Partner: the driver's release of a packed descriptor's flags (2.8.21.1). */
+static inline uint64_t guest_load64_acquire(uintptr_t at)
+{
+	return load_acquire((const uint64_t *)at);
+}
+
+static inline void guest_store32(uintptr_t at, uint32_t v)
+{
+	*(volatile uint32_t *)at = v;
+}
+
 static inline void guest_store16(uintptr_t at, uint16_t v)
 {
 	*(volatile uint16_t *)at = v;
@@ -39,6 +55,12 @@ static inline void guest_store16(uintptr_t at, uint16_t v)
 static inline void guest_store16_release(uintptr_t at, uint16_t v)
 {
 	store_release((uint16_t *)at, v);
+}
+
+/* Partner: the driver's acquire of a packed descriptor's flags (2.8.22.1). */
+static inline void guest_store64_release(uintptr_t at, uint64_t v)
+{
+	store_release((uint64_t *)at, v);
 }
 
 /* A used entry: written in one go, though it is aligned to 4 bytes only (2.7). */

@@ -36,7 +36,8 @@ struct vhost_ring {
 	struct rcu_item rcu;
 	struct vhost_ring_addr addr;
 	unsigned index;
-	uint16_t size, base;
+	uint16_t size;
+	uint32_t base;	       /* as virtq_stop() has it */
 	uint32_t refused_size; /* too large for the owner's size_max; 0: none */
 	bool has_addr;
 	bool started;

@@ -81,9 +81,21 @@ static void tell(struct vhost_device *dev, struct vhost_ring *ring)
 		dev->hooks->ring_changed(dev, ring);
 }
 
+static bool is_packed(const struct vhost_device *dev)
+{
+	return dev->features & BIT(VIRTIO_F_RING_PACKED);
+}
+
+/* 2.7: a split ring's size is a power of 2; 2.8.10.1: a packed one's need not be. */
+static bool size_fits(const struct vhost_device *dev, uint32_t size)
+{
+	return size && size <= VIRTQ_SIZE_MAX && (is_packed(dev) || !(size & (size - 1)));
+}
+
 /*
- * Where the ring is, or false if not all of it is in the memory table. The event index fields count
- * always (2.7.6, 2.7.8). A hostile region may put aligned user addresses at unaligned places here.
+ * Where the ring is, or false if not all of it is in the memory table. The event index fields of a
+ * split one count always (2.7.6, 2.7.8). A hostile region may put aligned user addresses at
+ * unaligned places here.
  */
 static bool ring_locate(const struct vhost_device *dev, const struct vhost_ring *ring,
 			const struct vhost_ring_addr *at, struct virtq_addr *ret)
@@ -93,16 +105,16 @@ static bool ring_locate(const struct vhost_device *dev, const struct vhost_ring 
 	if (!dev->mem)
 		return false;
 	ret->desc = guest_memory_user(dev->mem, at->desc, 16 * n);
-	ret->avail = guest_memory_user(dev->mem, at->avail, 6 + 2 * n);
-	ret->used = guest_memory_user(dev->mem, at->used, 6 + 8 * n);
-	return ret->desc && ret->avail && ret->used && !(ret->desc & 15) && !(ret->avail & 1) &&
-	       !(ret->used & 3);
+	ret->avail = guest_memory_user(dev->mem, at->avail, is_packed(dev) ? 4 : 6 + 2 * n);
+	ret->used = guest_memory_user(dev->mem, at->used, is_packed(dev) ? 4 : 6 + 8 * n);
+	return ret->desc && ret->avail && ret->used && !(ret->desc & 15) &&
+	       !(ret->avail & (is_packed(dev) ? 3 : 1)) && !(ret->used & 3);
 }
 
 static bool ring_ready(const struct vhost_device *dev, const struct vhost_ring *ring,
 		       struct virtq_addr *ret)
 {
-	return ring->started && ring->size && ring->has_addr && dev->agreed &&
+	return ring->started && size_fits(dev, ring->size) && ring->has_addr && dev->agreed &&
 	       ring_locate(dev, ring, &ring->addr, ret);
 }
 
@@ -219,9 +231,9 @@ int device_set_size(struct vhost_device *dev, unsigned index, uint32_t size, str
 	struct vhost_ring *ring = NULL;
 	int r = check_index(index, err);
 
-	if (!r && (!size || size > VIRTQ_SIZE_MAX || (size & (size - 1))))
-		r = error_set(err, EINVAL, "ring %u: size %u is not a power of 2 up to %d", index,
-			      size, VIRTQ_SIZE_MAX);
+	if (!r && !size_fits(dev, size))
+		r = error_set(err, EINVAL, "ring %u: size %u is not %s up to %d", index, size,
+			      is_packed(dev) ? "1" : "a power of 2", VIRTQ_SIZE_MAX);
 	if (!r)
 		r = get_ring(dev, index, &ring, err);
 	if (r)
@@ -245,7 +257,7 @@ int device_set_base(struct vhost_device *dev, unsigned index, uint32_t base, str
 	struct virtq_addr addr;
 	int r = check_index(index, err);
 
-	if (!r && base > UINT16_MAX)
+	if (!r && base > UINT16_MAX && !is_packed(dev))
 		r = error_set(err, EINVAL, "ring %u: base %u is more than 16 bits", index, base);
 	if (!r)
 		r = get_ring(dev, index, &ring, err);
@@ -253,11 +265,11 @@ int device_set_base(struct vhost_device *dev, unsigned index, uint32_t base, str
 		return r;
 	if (ring->vq.started && ring_ready(dev, ring, &addr)) {
 		virtq_stop(&ring->vq);
-		ring->base = (uint16_t)base;
+		ring->base = base;
 		ring_begin(dev, ring, &addr, true);
 		tell(dev, ring);
 	} else {
-		ring->base = (uint16_t)base;
+		ring->base = base;
 	}
 	return 0;
 }

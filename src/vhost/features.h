@@ -43,8 +43,8 @@
 	X(VIRTIO_NET_F_GUEST_USO6, guest_uso6, 1, "the guest takes large UDP/IPv6 frames")         \
 	X(VIRTIO_NET_F_HOST_USO, host_uso, 1, "the guest may send large UDP frames")               \
 	X(VIRTIO_F_ACCESS_PLATFORM, access_platform, 0, "an IOMMU in front of the device")         \
-	X(VIRTIO_F_RING_PACKED, ring_packed, 0, "packed virtqueues")                               \
-	X(VIRTIO_F_IN_ORDER, in_order, 0, "buffers are used in the order they were made available")
+	X(VIRTIO_F_RING_PACKED, ring_packed, 1, "packed virtqueues")                               \
+	X(VIRTIO_F_IN_ORDER, in_order, 1, "buffers are used in the order they were made available")
 
 /*
  * What an operator can take out of the offer: X(name, bits). Each makes sense by itself, and a
@@ -60,7 +60,9 @@
 	X(mrg_rxbuf, BIT(VIRTIO_NET_F_MRG_RXBUF))                                 \
 	X(mq, BIT(VIRTIO_NET_F_MQ))                                               \
 	X(indirect_desc, BIT(VIRTIO_RING_F_INDIRECT_DESC))                        \
-	X(event_idx, BIT(VIRTIO_RING_F_EVENT_IDX))
+	X(event_idx, BIT(VIRTIO_RING_F_EVENT_IDX))                                \
+	X(ring_packed, BIT(VIRTIO_F_RING_PACKED))                                 \
+	X(in_order, BIT(VIRTIO_F_IN_ORDER))
 
 struct virtio_feature {
 	unsigned bit;

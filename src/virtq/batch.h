@@ -40,11 +40,13 @@ struct frame {
 };
 
 struct batch {
-	unsigned n;		      /* frames */
-	unsigned spans;		      /* used of `span` */
-	unsigned chains;	      /* taken from the ring, of good and of dropped frames alike */
-	uint32_t bytes;		      /* of all frames */
-	uint16_t chain[BATCH_FRAMES]; /* their heads, in ring order */
+	unsigned n;	 /* frames */
+	unsigned spans;	 /* used of `span` */
+	unsigned chains; /* taken from the ring, of good and of dropped frames alike */
+	uint32_t bytes;	 /* of all frames */
+	struct {
+		uint16_t head, slots; /* virtq's: what returns it */
+	} chain[BATCH_FRAMES];	      /* in ring order */
 	struct frame frame[BATCH_FRAMES];
 	uint8_t snapshot[BATCH_FRAMES][SNAPSHOT_ROOM] cache_aligned;
 	struct span span[BATCH_SPANS];

@@ -10,7 +10,7 @@
 #include "net/plan.h"
 #include "virtq/finish.h"
 #include "virtq/notify.h"
-#include "virtq/split.h"
+#include "virtq/ring.h"
 
 /* A batch ends at this many bytes too: it bounds how long a receiver's lock is held. */
 #define BATCH_BYTES 65536
@@ -65,27 +65,20 @@ static unsigned extend_head(struct frame *f, struct span *spans, uint32_t end)
 }
 
 /* One chain to one frame; on DROP_NONE it is the batch's next. */
-static inline enum drop collect_chain(struct virtq *vq, struct batch *b,
-				      const struct split_entry *e)
+static instantiated enum drop collect_chain(struct virtq *vq, struct batch *b,
+					    const struct ring_entry *e, unsigned *links)
 {
 	struct frame *f = &b->frame[b->n];
 	struct span *spans = &b->span[b->spans];
 	uint8_t *hdr = b->snapshot[b->n] + VNET_HDR_LEN - vq->hdr_len;
-	unsigned n = 1, consumed;
+	unsigned n, consumed;
 	uint32_t edit_end;
 	uint64_t total;
 	enum drop drop;
 
-	if (unlikely(b->spans == BATCH_SPANS))
-		return DROP_CHAIN_PIECES;
-	if (likely(e->whole)) {
-		spans[0] = (struct span){ .at = e->at, .len = e->len };
-		total = e->len;
-	} else {
-		drop = chain_walk(vq, e->desc, 0, spans, BATCH_SPANS - b->spans, &n, &total);
-		if (drop)
-			return drop;
-	}
+	drop = entry_walk(vq, e, 0, spans, BATCH_SPANS - b->spans, links, &n, &total);
+	if (unlikely(drop))
+		return drop;
 	if (unlikely(total < vq->hdr_len))
 		return DROP_HEADER_SHORT;
 	total -= vq->hdr_len;
@@ -117,70 +110,96 @@ static inline enum drop collect_chain(struct virtq *vq, struct batch *b,
 	return DROP_NONE;
 }
 
+/* A head outside a split ring names no chain that could be returned. */
+static instantiated void consume(struct virtq *vq, struct batch *b, const struct ring_entry *e,
+				 const bool packed)
+{
+	if (likely(packed || !e->bad)) {
+		b->chain[b->chains].head = e->head;
+		b->chain[b->chains++].slots = e->slots;
+	}
+	ring_consume(vq, e->slots, packed);
+}
+
 /*
  * A queue that the guest has disabled: its chains are returned unread, so that a driver which waits
  * for them can go on.
  */
-static void drain(struct virtq *vq, struct batch *b, unsigned n)
+static void drain(struct virtq *vq, struct batch *b, const struct ring_stage *stage)
 {
-	for (unsigned i = 0; i < n; i++) {
-		uint16_t head = guest_load16(split_avail_entry(vq, vq->avail_next++));
+	for (unsigned i = 0; i < stage->n; i++) {
+		const struct ring_entry *e = &stage->entry[i];
 
-		if (head < vq->size)
-			b->chain[b->chains++] = head;
-		drop_count(vq, head < vq->size ? DROP_QUEUE_DISABLED : DROP_CHAIN_HEAD);
+		drop_count(vq, e->bad ? DROP_CHAIN_HEAD : DROP_QUEUE_DISABLED);
+		consume(vq, b, e, vq->packed);
 	}
 }
 
-static void collect(struct virtq *vq, struct batch *b, unsigned n)
+static instantiated void collect(struct virtq *vq, struct batch *b, const struct ring_stage *stage,
+				 const bool packed)
 {
-	struct split_stage stage;
+	unsigned links = CHAIN_LINKS_MAX;
 
-	split_stage_fill(vq, &stage, 0, n, 0);
-	for (unsigned i = 0; i < n && b->bytes < BATCH_BYTES; i++) {
-		enum drop drop = DROP_CHAIN_HEAD;
+	for (unsigned i = 0; i < stage->n && b->bytes < BATCH_BYTES; i++) {
+		const struct ring_entry *e = &stage->entry[i];
+		bool alone = !b->spans && links == CHAIN_LINKS_MAX;
+		enum drop drop = collect_chain(vq, b, e, &links);
 
-		if (likely(!stage.entry[i].bad))
-			drop = collect_chain(vq, b, &stage.entry[i]);
 		if (unlikely(drop)) {
-			if (drop == DROP_CHAIN_PIECES && b->spans)
-				break; /* it fits into a batch of its own: the next */
+			if (drop == DROP_CHAIN_PIECES && !alone)
+				break; /* perhaps it fits into a batch of its own: the next */
 			drop_count(vq, drop);
 		}
-		/* A head outside the ring names no chain that could be returned. */
-		if (likely(!stage.entry[i].bad))
-			b->chain[b->chains++] = stage.entry[i].head;
-		vq->avail_next++;
+		consume(vq, b, e, packed);
 	}
 	count(&vq->stats.frames, b->n);
 	count(&vq->stats.bytes, b->bytes);
 }
 
+/* True: chains were taken. */
+static instantiated bool fill(struct virtq *vq, struct batch *b, const bool packed)
+{
+	struct ring_stage stage;
+
+	stage_begin(vq, &stage);
+	if (!stage_fill(vq, &stage, BATCH_FRAMES, 0, packed))
+		return false;
+	b->n = b->spans = b->chains = b->bytes = 0;
+	if (likely(vq->state == VIRTQ_RUNNING))
+		collect(vq, b, &stage, packed);
+	else
+		drain(vq, b, &stage);
+	return true;
+}
+
 bool virtq_collect(struct virtq *vq, struct batch *b)
 {
-	unsigned n = 0;
+	bool taken = false;
 
 	pthread_mutex_lock(&vq->lock);
 	if (virtq_active(vq->state))
-		n = MIN(split_available(vq, BATCH_FRAMES), BATCH_FRAMES);
-	if (!n) {
+		taken = vq->packed ? fill(vq, b, true) : fill(vq, b, false);
+	if (!taken)
 		pthread_mutex_unlock(&vq->lock);
-		return false;
-	}
-	b->n = b->spans = b->chains = b->bytes = 0;
-	if (likely(vq->state == VIRTQ_RUNNING))
-		collect(vq, b, n);
-	else
-		drain(vq, b, n);
-	return true;
+	return taken;
+}
+
+static instantiated void give_back(struct virtq *vq, const struct batch *b, const bool packed)
+{
+	struct used_list list;
+
+	used_list_begin(&list);
+	for (unsigned i = 0; i < b->chains; i++)
+		ring_use(vq, &list, b->chain[i].head, b->chain[i].slots, 0, packed);
+	ring_publish(vq, &list, packed);
 }
 
 void virtq_complete(struct virtq *vq, const struct batch *b, struct virtq_calls *calls)
 {
-	for (unsigned i = 0; i < b->chains; i++)
-		split_used_store(vq, (uint16_t)(vq->used_next + i), b->chain[i], 0);
-	vq->used_next += b->chains;
-	split_used_publish(vq);
+	if (vq->packed)
+		give_back(vq, b, true);
+	else
+		give_back(vq, b, false);
 	virtq_calls_add(calls, vq);
 	pthread_mutex_unlock(&vq->lock);
 }

@@ -59,7 +59,7 @@ static void copy_pieces(const struct virtq *vq, const struct batch *b, const str
 
 /* A frame for which one plain buffer is not enough. */
 static enum drop deliver_pieces(struct virtq *vq, const struct batch *b, const struct frame *f,
-				struct split_stage *stage, const struct split_entry *e,
+				struct ring_stage *stage, const struct ring_entry *e,
 				struct taking *t)
 {
 	uint64_t need = vq->hdr_len + (uint64_t)f->len;
@@ -73,7 +73,7 @@ static enum drop deliver_pieces(struct virtq *vq, const struct batch *b, const s
 	case DROP_RX_CHAIN:
 		return DROP_RX_CHAIN;
 	default:
-		stage_restart(stage);
+		stage_begin(vq, stage);
 		/* A large frame for which its buffers are too small may come in segments. */
 		if (drop == DROP_TOO_BIG && !f->plain && f->hdr.gso_type)
 			return deliver_converted(vq, b, f, stage, t);
@@ -81,48 +81,45 @@ static enum drop deliver_pieces(struct virtq *vq, const struct batch *b, const s
 	}
 }
 
-static inline enum drop deliver_frame(struct virtq *vq, const struct batch *b,
-				      const struct frame *f, struct split_stage *stage,
-				      struct taking *t)
+static instantiated enum drop deliver_frame(struct virtq *vq, const struct batch *b,
+					    const struct frame *f, struct ring_stage *stage,
+					    struct taking *t, const bool packed)
 {
 	uint32_t need = (uint32_t)vq->hdr_len + f->len;
-	const struct split_entry *e;
+	const struct ring_entry *e;
 
 	if (unlikely(!f->plain && plan_frame(&f->hdr, vq->features, true) != PLAN_PASS))
 		return deliver_converted(vq, b, f, stage, t);
 	if (unlikely((f->plain || !f->hdr.gso_type) && !take_allows(vq, f->len)))
 		return DROP_TOO_BIG;
-	e = next_entry(vq, stage, 0);
+	e = next_entry(vq, stage);
 	if (unlikely(!e))
 		return DROP_FULL;
 	if (unlikely(!e->whole || e->len < need))
 		return deliver_pieces(vq, b, f, stage, e, t);
 	copy_whole(vq, b, f, e->at, 1);
-	split_used_store(vq, vq->used_next++, e->head, need);
-	vq->avail_next++;
+	ring_use(vq, &t->used, e->head, 1, need, packed);
+	ring_consume(vq, 1, packed);
 	return DROP_NONE;
 }
 
-frame_set virtq_deliver(struct virtq *vq, struct batch *b, frame_set set, struct virtq_calls *calls)
+static instantiated frame_set deliver(struct virtq *vq, const struct batch *b, frame_set set,
+				      struct virtq_calls *calls, const bool packed)
 {
-	struct split_stage stage = { .n = 0 };
+	struct ring_stage stage;
 	struct taking t;
 	uint64_t frames = 0, bytes = 0;
 	frame_set refused = 0;
-	unsigned i, n = (unsigned)__builtin_popcount(set);
-	uint16_t used_before;
+	uint16_t used_before = vq->used_next;
+	unsigned i;
 
-	pthread_mutex_lock(&vq->lock);
-	used_before = vq->used_next;
-	if (unlikely(vq->state != VIRTQ_RUNNING)) {
-		count(&vq->stats.dropped[DROP_PORT_DOWN], n);
-		goto unlock;
-	}
-	n = MIN(split_available(vq, n), n);
-	split_stage_fill(vq, &stage, 0, n, VRING_DESC_F_WRITE);
+	t.links = CHAIN_LINKS_MAX;
+	used_list_begin(&t.used);
+	stage_begin(vq, &stage);
+	stage_fill(vq, &stage, (unsigned)__builtin_popcount(set), VRING_DESC_F_WRITE, packed);
 	batch_for_each (i, set) {
 		const struct frame *f = &b->frame[i];
-		enum drop drop = deliver_frame(vq, b, f, &stage, &t);
+		enum drop drop = deliver_frame(vq, b, f, &stage, &t, packed);
 
 		if (likely(!drop)) {
 			frames++;
@@ -136,11 +133,24 @@ frame_set virtq_deliver(struct virtq *vq, struct batch *b, frame_set set, struct
 	}
 	count(&vq->stats.frames, frames);
 	count(&vq->stats.bytes, bytes);
-	if (vq->used_next != used_before) {
-		split_used_publish(vq);
+	if (packed ? used_list_any(&t.used) : vq->used_next != used_before) {
+		ring_publish(vq, &t.used, packed);
 		virtq_calls_add(calls, vq);
 	}
-unlock:
+	return refused;
+}
+
+frame_set virtq_deliver(struct virtq *vq, struct batch *b, frame_set set, struct virtq_calls *calls)
+{
+	frame_set refused = 0;
+
+	pthread_mutex_lock(&vq->lock);
+	if (unlikely(vq->state != VIRTQ_RUNNING))
+		count(&vq->stats.dropped[DROP_PORT_DOWN], (uint64_t)__builtin_popcount(set));
+	else if (vq->packed)
+		refused = deliver(vq, b, set, calls, true);
+	else
+		refused = deliver(vq, b, set, calls, false);
 	pthread_mutex_unlock(&vq->lock);
 	return refused;
 }

@@ -5,28 +5,36 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "virtq/split.h"
+#include "virtq/ring.h"
 
-/*
- * 2.7.7.2: with the event index, call if it was crossed since the last look; else unless the flag
- * says no. After a start it is not known what was last called, so the driver is called once to be
- * sure.
- */
-static bool wants_call(struct virtq *vq)
+/* 2.7.7.2: with the event index, call if it was crossed since `before`; else unless the flag says
+ * no. */
+static bool split_wants_call(const struct virtq *vq, uint16_t before)
 {
-	uint16_t before = vq->called_at, event;
-	bool first = !vq->called;
+	uint16_t event;
 
-	if (vq->state == VIRTQ_STOPPED || vq->state == VIRTQ_BROKEN)
-		return false;
-	vq->called_at = vq->used_next;
-	vq->called = true;
-	if (first)
-		return true;
 	if (!vq->event_idx)
 		return !(guest_load16(split_avail_flags(vq)) & VRING_AVAIL_F_NO_INTERRUPT);
 	event = guest_load16(split_used_event(vq));
 	return (uint16_t)(vq->used_next - event - 1) < (uint16_t)(vq->used_next - before);
+}
+
+/*
+ * What was used since the last look counts. After a start it is not known what was last called, so
+ * the driver is called once to be sure.
+ */
+static bool wants_call(struct virtq *vq)
+{
+	uint32_t before = vq->called_at;
+	bool first = !vq->called;
+
+	if (vq->state == VIRTQ_STOPPED || vq->state == VIRTQ_BROKEN)
+		return false;
+	vq->called_at = vq->packed ? vq->used_slots : vq->used_next;
+	vq->called = true;
+	if (first)
+		return true;
+	return vq->packed ? packed_wants_call(vq, before) : split_wants_call(vq, (uint16_t)before);
 }
 
 /*

@@ -63,10 +63,10 @@ static void transfer(struct source *from, struct cursor *to, uint32_t n, struct 
 }
 
 /* Buffers for a frame of `len` bytes; on DROP_NONE they are in `t`. */
-static enum drop take_frame(struct virtq *vq, struct split_stage *stage, uint32_t len,
+static enum drop take_frame(struct virtq *vq, struct ring_stage *stage, uint32_t len,
 			    struct taking *t)
 {
-	const struct split_entry *e = next_entry(vq, stage, 0);
+	const struct ring_entry *e = next_entry(vq, stage);
 
 	return e ? take(vq, stage, e, (uint64_t)vq->hdr_len + len, t) : DROP_FULL;
 }
@@ -80,7 +80,7 @@ static struct cursor behind(const struct virtq *vq, const struct taking *t, uint
 	return to;
 }
 
-static void write_head(struct virtq *vq, const struct taking *t, const struct virtio_net_hdr *hdr,
+static void write_head(struct virtq *vq, struct taking *t, const struct virtio_net_hdr *hdr,
 		       const uint8_t *head, uint32_t head_len, uint32_t len)
 {
 	struct virtio_net_hdr_mrg_rxbuf full = { .hdr = *hdr, .num_buffers = (uint16_t)t->chains };
@@ -92,7 +92,7 @@ static void write_head(struct virtq *vq, const struct taking *t, const struct vi
 }
 
 static enum drop finish(struct virtq *vq, const struct batch *b, const struct frame *f,
-			struct split_stage *stage, struct taking *t)
+			struct ring_stage *stage, struct taking *t)
 {
 	const struct virtio_net_hdr plain = { 0 };
 	uint32_t field = (uint32_t)f->hdr.csum_start + f->hdr.csum_offset;
@@ -122,7 +122,7 @@ static enum drop finish(struct virtq *vq, const struct batch *b, const struct fr
 }
 
 static enum drop deliver_segment(struct virtq *vq, struct source *from, const struct segments *s,
-				 uint32_t i, bool finished, struct split_stage *stage,
+				 uint32_t i, bool finished, struct ring_stage *stage,
 				 struct taking *t)
 {
 	struct virtio_net_hdr hdr = { 0 };
@@ -150,7 +150,7 @@ static enum drop deliver_segment(struct virtq *vq, struct source *from, const st
  * All segments are of one length but the last, which takes its share of what the others do.
  */
 static bool could_fit(const struct virtq *vq, const struct segments *s, uint32_t done,
-		      uint16_t taken)
+		      unsigned taken)
 {
 	uint64_t full = (uint64_t)done * (vq->hdr_len + segment_len(s, 0));
 	uint64_t last = (uint64_t)taken * (vq->hdr_len + segment_len(s, s->n - 1));
@@ -160,9 +160,10 @@ static bool could_fit(const struct virtq *vq, const struct segments *s, uint32_t
 }
 
 static enum drop segment(struct virtq *vq, const struct batch *b, const struct frame *f,
-			 bool finished, struct split_stage *stage, struct taking *t)
+			 bool finished, struct ring_stage *stage, struct taking *t)
 {
-	const uint16_t avail = vq->avail_next, used = vq->used_next;
+	const struct ring_mark mark = ring_mark(vq, &t->used);
+	unsigned taken = 0;
 	struct segments s;
 	struct parsed p;
 	struct source from;
@@ -175,30 +176,30 @@ static enum drop segment(struct virtq *vq, const struct batch *b, const struct f
 	if (!take_allows(vq, segment_len(&s, 0)))
 		return DROP_TOO_BIG;
 	/* Each takes a buffer at least: a copy that is certain to be taken back is not begun. */
-	if (split_available(vq, s.n) < s.n && s.n <= vq->avail_most)
+	if (ring_available(vq, s.n) < s.n && s.n <= vq->avail_most)
 		return DROP_FULL;
 	from = source_from(b, f, s.header_len);
 	for (uint32_t i = 0; i < s.n; i++) {
 		enum drop drop = deliver_segment(vq, &from, &s, i, finished, stage, t);
 
-		if (!drop)
+		if (!drop) {
+			taken += t->chains;
 			continue;
-		if (drop == DROP_FULL && i && !could_fit(vq, &s, i, vq->avail_next - avail)) {
-			drop = DROP_TOO_BIG;
-		} else if (drop != DROP_RX_CHAIN) {
-			vq->avail_next = avail;
-			vq->used_next = used;
-			return drop;
 		}
+		if (drop == DROP_FULL && i && !could_fit(vq, &s, i, taken))
+			drop = DROP_TOO_BIG;
+		else if (drop != DROP_RX_CHAIN && ring_go_back(vq, &t->used, mark))
+			return drop;
 		count(&vq->stats.segments, i);
-		return drop;
+		/* A part of it is out: it must not be tried again. */
+		return drop == DROP_FULL ? DROP_TOO_BIG : drop;
 	}
 	count(&vq->stats.segments, s.n);
 	return DROP_NONE;
 }
 
 enum drop deliver_converted(struct virtq *vq, const struct batch *b, const struct frame *f,
-			    struct split_stage *stage, struct taking *t)
+			    struct ring_stage *stage, struct taking *t)
 {
 	/* Who agreed to have it whole is here because its buffers are too small. */
 	enum plan plan = plan_frame(&f->hdr, vq->features, false);
@@ -207,6 +208,6 @@ enum drop deliver_converted(struct virtq *vq, const struct batch *b, const struc
 				 : segment(vq, b, f, plan == PLAN_SEGMENT_FINISH, stage, t);
 
 	if (drop)
-		stage_restart(stage);
+		stage_begin(vq, stage);
 	return drop;
 }

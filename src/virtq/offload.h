@@ -13,6 +13,6 @@
  * DROP_FULL nothing was taken, and the stage begins anew.
  */
 enum drop deliver_converted(struct virtq *vq, const struct batch *b, const struct frame *f,
-			    struct split_stage *stage, struct taking *t);
+			    struct ring_stage *stage, struct taking *t);
 
 #endif

@@ -7,7 +7,7 @@
 #ifndef RINGWAY_VIRTQ_SPLIT_H
 #define RINGWAY_VIRTQ_SPLIT_H
 
-#include "virtq/chain.h"
+#include "virtq/entry.h"
 
 static inline uintptr_t split_avail_flags(const struct virtq *vq)
 {
@@ -64,88 +64,54 @@ static inline void split_used_publish(const struct virtq *vq)
 }
 
 /*
- * How many entries are available, at most `want` of which matter: the driver's index, a cache line
- * that it is writing to, is only read again when too few are known. An index that is ahead by more
- * than the ring holds breaks the ring.
+ * How many entries are available from `from` on, at most `want` of which matter: the driver's
+ * index, a cache line that it is writing to, is only read again when too few are known. An index
+ * that is ahead by more than the ring holds breaks the ring.
  */
-static inline unsigned split_available(struct virtq *vq, unsigned want)
+static inline unsigned split_available(struct virtq *vq, uint16_t from, unsigned want)
 {
-	uint16_t n = vq->avail_seen - vq->avail_next;
+	const uint16_t ahead = from - vq->avail_next;
+	uint16_t all = vq->avail_seen - vq->avail_next;
 
-	if (n < want || unlikely(n > vq->size)) {
+	if (all < ahead + want || unlikely(all > vq->size)) {
 		vq->avail_seen = guest_load16_acquire(split_avail_idx(vq));
-		n = vq->avail_seen - vq->avail_next;
-		if (unlikely(n > vq->size)) {
+		all = vq->avail_seen - vq->avail_next;
+		if (unlikely(all > vq->size)) {
 			vq->state = VIRTQ_BROKEN;
 			vq->avail_seen = vq->avail_next;
 			return 0;
 		}
-		vq->avail_most = MAX(vq->avail_most, n);
+		vq->avail_most = MAX(vq->avail_most, all);
 	}
-	return n;
+	return all > ahead ? (unsigned)(all - ahead) : 0;
 }
 
-/*
- * Entries that were looked ahead at, in stages so that their cache misses overlap: heads, then
- * descriptors, then the first lines of each buffer. Looking does not take: `avail_next` moves when
- * the entry is consumed.
- */
-struct split_entry {
-	uintptr_t at; /* of a whole chain */
-	uint32_t len;
-	uint16_t head;
-	bool bad;   /* the head is outside the ring */
-	bool whole; /* the common case: the chain is one descriptor, of one span */
-	struct vring_desc desc;
-};
-
-struct split_stage {
-	unsigned n, next;
-	struct split_entry entry[BATCH_FRAMES];
-};
-
-static inline void split_prefetch(uintptr_t at, bool write)
+static inline unsigned split_stage_fill(struct virtq *vq, struct ring_stage *stage, unsigned max,
+					uint16_t write)
 {
-	if (write) {
-		prefetch_write((void *)at);
-		prefetch_write((void *)(at + CACHE_LINE));
-	} else {
-		prefetch((void *)at);
-		prefetch((void *)(at + CACHE_LINE));
-	}
-}
+	unsigned n = MIN(split_available(vq, stage->at, max), max);
 
-/* `write` is VRING_DESC_F_WRITE or 0, as in chain_walk(). */
-static inline void split_stage_fill(struct virtq *vq, struct split_stage *stage, unsigned first,
-				    unsigned n, uint16_t write)
-{
-	const uint16_t shape = VRING_DESC_F_NEXT | VRING_DESC_F_INDIRECT | VRING_DESC_F_WRITE;
-
-	stage->n = n;
-	stage->next = 0;
 	for (unsigned i = 0; i < n; i++) {
-		uint16_t at = (uint16_t)(vq->avail_next + first + i);
-		uint16_t head = guest_load16(split_avail_entry(vq, at));
+		uint16_t head = guest_load16(split_avail_entry(vq, (uint16_t)(stage->at + i)));
 
 		stage->entry[i].head = head;
+		stage->entry[i].slots = 1;
 		stage->entry[i].bad = head >= vq->size;
 		prefetch((void *)(vq->addr.desc + head * DESC_SIZE));
 	}
 	for (unsigned i = 0; i < n; i++) {
-		struct split_entry *e = &stage->entry[i];
-		uint32_t run = 0;
+		struct ring_entry *e = &stage->entry[i];
 
 		e->whole = false;
 		if (unlikely(e->bad))
 			continue;
 		guest_load_desc(vq->addr.desc + e->head * DESC_SIZE, &e->desc);
-		e->at = guest_translate(vq->mem, e->desc.addr, e->desc.len, &run);
-		if (unlikely(!e->at))
-			continue;
-		e->len = e->desc.len;
-		e->whole = (e->desc.flags & shape) == write && run == e->len;
-		split_prefetch(e->at, write);
+		entry_look(vq, e, write);
 	}
+	stage->at += n;
+	stage->n = n;
+	stage->next = 0;
+	return n;
 }
 
 #endif

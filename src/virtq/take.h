@@ -10,42 +10,31 @@
 #define RINGWAY_VIRTQ_TAKE_H
 
 #include "net/eth.h"
-#include "virtq/split.h"
+#include "virtq/ring.h"
 
 /* What one frame takes from the ring. */
 struct taking {
+	unsigned links; /* that may still be walked, for all frames */
 	unsigned chains, spans;
 	uint64_t room;
 	struct {
-		uint16_t head;
+		uint16_t head, slots;
 		uint64_t room;
 	} chain[BATCH_SPANS];
 	struct span span[BATCH_SPANS];
+	struct used_list used; /* of all frames since the last publication */
 };
 
 /*
  * The next chain, looked ahead at by the stage, which is filled again from what is available when
- * it is used up; `taken` chains before it were looked at but not consumed. NULL if the ring has no
- * more.
+ * it is used up. NULL if the ring has no more.
  */
-static inline const struct split_entry *next_entry(struct virtq *vq, struct split_stage *stage,
-						   unsigned taken)
+static inline const struct ring_entry *next_entry(struct virtq *vq, struct ring_stage *stage)
 {
-	if (unlikely(stage->next == stage->n)) {
-		unsigned n = split_available(vq, taken + 1);
-
-		if (n <= taken)
-			return NULL;
-		split_stage_fill(vq, stage, taken, MIN(n - taken, BATCH_FRAMES),
-				 VRING_DESC_F_WRITE);
-	}
+	if (unlikely(stage->next == stage->n) &&
+	    !stage_fill(vq, stage, BATCH_FRAMES, VRING_DESC_F_WRITE, vq->packed))
+		return NULL;
 	return &stage->entry[stage->next++];
-}
-
-/* The stage has run ahead of buffers that were given back. */
-static inline void stage_restart(struct split_stage *stage)
-{
-	stage->n = stage->next = 0;
 }
 
 /* May a frame of this length go to this driver, MTU considered (5.1.4.1)? Tags are not counted. */
@@ -54,42 +43,44 @@ static inline bool take_allows(const struct virtq *vq, uint32_t len)
 	return !vq->mtu || len <= (uint32_t)vq->mtu + ETH_HEADER_LEN + VLAN_TAGS_MAX * VLAN_TAG_LEN;
 }
 
-/* Adds a chain to `t`; false if it is malformed. */
-static inline bool take_chain(const struct virtq *vq, const struct split_entry *e, struct taking *t)
+/* Adds a chain to `t`, or says why not. */
+static inline enum drop take_chain(const struct virtq *vq, const struct ring_entry *e,
+				   struct taking *t)
 {
-	unsigned spans = 1;
+	unsigned spans;
 	uint64_t room;
+	enum drop drop;
 
 	t->chain[t->chains].head = e->head;
+	t->chain[t->chains].slots = e->slots;
 	t->chain[t->chains].room = 0;
 	t->chains++;
-	if (e->whole && t->spans < BATCH_SPANS) {
-		t->span[t->spans] = (struct span){ .at = e->at, .len = e->len };
-		room = e->len;
-	} else if (e->bad || chain_walk(vq, e->desc, VRING_DESC_F_WRITE, &t->span[t->spans],
-					BATCH_SPANS - t->spans, &spans, &room)) {
-		return false;
-	}
+	drop = entry_walk(vq, e, VRING_DESC_F_WRITE, &t->span[t->spans], BATCH_SPANS - t->spans,
+			  &t->links, &spans, &room);
+	if (unlikely(drop))
+		return drop;
 	/* 5.1.6.3.1; a frame may look at many, so each has to be of some use. */
 	if (unlikely(vq->mergeable && room < vq->hdr_len))
-		return false;
+		return DROP_RX_CHAIN;
 	t->chain[t->chains - 1].room = room;
 	t->spans += spans;
 	t->room += room;
-	return true;
+	return DROP_NONE;
 }
 
 /* Returns the chains of `t` used, holding `len` bytes in all. */
-static inline void put_used(struct virtq *vq, const struct taking *t, uint64_t len)
+static inline void put_used(struct virtq *vq, struct taking *t, uint64_t len)
 {
 	for (unsigned i = 0; i < t->chains; i++) {
 		uint64_t part = MIN(len, t->chain[i].room);
 
-		if (likely(t->chain[i].head < vq->size))
-			split_used_store(vq, vq->used_next++, t->chain[i].head, (uint32_t)part);
+		/* A head outside a split ring names no chain that could be returned. */
+		if (likely(vq->packed || t->chain[i].head < vq->size))
+			ring_use(vq, &t->used, t->chain[i].head, t->chain[i].slots, (uint32_t)part,
+				 vq->packed);
+		ring_consume(vq, t->chain[i].slots, vq->packed);
 		len -= part;
 	}
-	vq->avail_next += t->chains;
 }
 
 /*
@@ -98,13 +89,20 @@ static inline void put_used(struct virtq *vq, const struct taking *t, uint64_t l
  * them, or the next frame would meet the same. DROP_TOO_BIG: they would not fit even into an idle
  * ring.
  */
-static inline enum drop take(struct virtq *vq, struct split_stage *stage,
-			     const struct split_entry *e, uint64_t need, struct taking *t)
+static inline enum drop take(struct virtq *vq, struct ring_stage *stage, const struct ring_entry *e,
+			     uint64_t need, struct taking *t)
 {
+	const bool alone = t->links == CHAIN_LINKS_MAX;
+
 	t->chains = t->spans = 0;
 	t->room = 0;
 	for (;;) {
-		if (unlikely(!take_chain(vq, e, t))) {
+		enum drop drop = take_chain(vq, e, t);
+
+		if (unlikely(drop)) {
+			/* Perhaps it can be walked when no others were before: the next time. */
+			if (drop == DROP_CHAIN_PIECES && !alone)
+				return DROP_FULL;
 			put_used(vq, t, 0);
 			return DROP_RX_CHAIN;
 		}
@@ -112,7 +110,7 @@ static inline enum drop take(struct virtq *vq, struct split_stage *stage,
 			return DROP_NONE;
 		if (!vq->mergeable || t->chains == BATCH_SPANS)
 			return DROP_TOO_BIG;
-		e = next_entry(vq, stage, t->chains);
+		e = next_entry(vq, stage);
 		if (!e)
 			return t->chains < vq->avail_most ? DROP_FULL : DROP_TOO_BIG;
 	}

@@ -11,7 +11,7 @@
 
 #include "base/rcu.h"
 #include "net/vnet_hdr.h"
-#include "virtq/split.h"
+#include "virtq/ring.h"
 
 int virtq_init(struct virtq *vq, uint32_t *retired)
 {
@@ -59,11 +59,13 @@ static void update_state(struct virtq *vq)
 					      : VIRTQ_DISABLED;
 }
 
-/* Kicks off: by flag where there is no event index; with it, by not moving the index on. */
+/* Kicks off: by flag; in a split ring with an event index, by not moving the index on. */
 static void suppress_kicks(struct virtq *vq)
 {
 	vq->kicks_on = false;
-	if (!vq->event_idx)
+	if (vq->packed)
+		guest_store32(packed_device_event(vq), VRING_PACKED_EVENT_FLAG_DISABLE << 16);
+	else if (!vq->event_idx)
 		guest_store16(split_used_flags(vq), VRING_USED_F_NO_NOTIFY);
 }
 
@@ -80,6 +82,44 @@ static uint16_t plausible_base(const struct virtq *vq, uint16_t base)
 	return ahead <= vq->size && left <= vq->size ? base : vq->used_next;
 }
 
+/* Kicks on, for what comes at `avail_next`. */
+static void ask_for_kicks(struct virtq *vq)
+{
+	uint32_t where = vq->avail_next | (uint32_t)vq->avail_wrap << VRING_PACKED_EVENT_F_WRAP_CTR;
+
+	vq->kicks_on = true;
+	if (vq->packed)
+		guest_store32(packed_device_event(vq),
+			      vq->event_idx ? where | VRING_PACKED_EVENT_FLAG_DESC << 16
+					    : VRING_PACKED_EVENT_FLAG_ENABLE << 16);
+	else if (vq->event_idx)
+		guest_store16(split_avail_event(vq), vq->avail_next);
+	else
+		guest_store16(split_used_flags(vq), 0);
+}
+
+/* The truth about used entries is in a split ring: after a crash nobody else knows. */
+static void split_begin(struct virtq *vq, uint16_t base)
+{
+	vq->used_next = guest_load16(split_used_idx(vq));
+	vq->avail_next = vq->avail_seen = plausible_base(vq, base);
+	vq->avail_most = 0;
+}
+
+/* A packed one does not tell. No chain is ever kept, so the two places are one. */
+static void packed_begin(struct virtq *vq, uint32_t base)
+{
+	uint16_t slot = base & 0x7fff;
+
+	vq->avail_next = slot < vq->size ? slot : 0;
+	vq->avail_wrap = slot < vq->size ? base >> 15 & 1 : true;
+	vq->used_next = vq->avail_next;
+	vq->used_wrap = vq->avail_wrap;
+	vq->used_slots = 0;
+	/* To count them is dear; drivers of packed rings fill them. */
+	vq->avail_most = vq->size;
+}
+
 void virtq_start(struct virtq *vq, const struct virtq_setup *setup)
 {
 	pthread_mutex_lock(&vq->lock);
@@ -92,10 +132,11 @@ void virtq_start(struct virtq *vq, const struct virtq_setup *setup)
 	vq->event_idx = setup->features & BIT(VIRTIO_RING_F_EVENT_IDX);
 	vq->indirect = setup->features & BIT(VIRTIO_RING_F_INDIRECT_DESC);
 	vq->mergeable = setup->features & BIT(VIRTIO_NET_F_MRG_RXBUF);
-	/* The truth about used entries is in the ring: after a crash nobody else knows. */
-	vq->used_next = guest_load16(split_used_idx(vq));
-	vq->avail_next = vq->avail_seen = plausible_base(vq, setup->base);
-	vq->avail_most = 0;
+	vq->packed = setup->features & BIT(VIRTIO_F_RING_PACKED);
+	if (vq->packed)
+		packed_begin(vq, setup->base);
+	else
+		split_begin(vq, (uint16_t)setup->base);
 	vq->called = false;
 	vq->state = VIRTQ_STOPPED;
 	vq->started = true;
@@ -105,12 +146,14 @@ void virtq_start(struct virtq *vq, const struct virtq_setup *setup)
 	pthread_mutex_unlock(&vq->lock);
 }
 
-uint16_t virtq_stop(struct virtq *vq)
+uint32_t virtq_stop(struct virtq *vq)
 {
-	uint16_t base;
+	uint32_t base;
 
 	pthread_mutex_lock(&vq->lock);
 	base = vq->avail_next;
+	if (vq->packed)
+		base = (base | (uint32_t)vq->avail_wrap << 15) * 0x10001u;
 	vq->started = false;
 	vq->mem = NULL;
 	vq->addr = (struct virtq_addr){ 0 };
@@ -183,7 +226,7 @@ bool virtq_ready(struct virtq *vq)
 
 	pthread_mutex_lock(&vq->lock);
 	if (virtq_active(vq->state))
-		ready = split_available(vq, 1) > 0;
+		ready = ring_ready(vq);
 	pthread_mutex_unlock(&vq->lock);
 	return ready;
 }
@@ -194,14 +237,10 @@ bool virtq_kicks_on(struct virtq *vq)
 
 	pthread_mutex_lock(&vq->lock);
 	if (vq->started && vq->state != VIRTQ_BROKEN) {
-		vq->kicks_on = true;
-		if (vq->event_idx)
-			guest_store16(split_avail_event(vq), vq->avail_next);
-		else
-			guest_store16(split_used_flags(vq), 0);
+		ask_for_kicks(vq);
 		fence_store_load(); /* partner: the driver's, between avail->idx and this look */
 		vq->avail_seen = vq->avail_next;
-		ready = split_available(vq, 1) > 0;
+		ready = ring_ready(vq);
 	}
 	pthread_mutex_unlock(&vq->lock);
 	return ready;

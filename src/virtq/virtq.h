@@ -8,7 +8,8 @@
  * Control takes it for a moment to start, stop or remap the ring, and so needs no grace period
  * to unmap memory. Uncontended it costs a few cycles per batch.
  *
- * The split ring is virtio 1.3, 2.7; clause numbers in the code refer to that document.
+ * The split ring is virtio 1.3, 2.7, the packed one 2.8; clause numbers in the code refer to that
+ * document.
  */
 #ifndef RINGWAY_VIRTQ_VIRTQ_H
 #define RINGWAY_VIRTQ_VIRTQ_H
@@ -31,7 +32,10 @@ struct virtq_call {
 	int fd;
 };
 
-/* Where the three parts of a split ring are; all 0 when they are not mapped. */
+/*
+ * Where the three parts of a ring are; all 0 when they are not mapped. Packed: the ring, and the
+ * event suppression of driver and device.
+ */
 struct virtq_addr {
 	uintptr_t desc, avail, used;
 };
@@ -56,8 +60,8 @@ struct virtq_stats {
 struct virtq_setup {
 	const struct guest_memory *mem;
 	struct virtq_addr addr;
-	uint16_t size;	   /* a power of 2, at most VIRTQ_SIZE_MAX */
-	uint16_t base;	   /* the next available entry to take */
+	uint16_t size;	   /* at most VIRTQ_SIZE_MAX; of a split ring a power of 2 */
+	uint32_t base;	   /* the next available entry to take: virtq_stop() */
 	uint64_t features; /* agreed; the header length follows from them */
 	uint16_t mtu;	   /* rx: longest packet without segmentation offload; 0: no limit */
 	bool again; /* it goes on after a stop that nobody asked for: if it drains, it drains */
@@ -73,17 +77,20 @@ struct virtq {
 	uint16_t size;
 	uint16_t mtu;
 	uint8_t hdr_len;
-	bool event_idx, indirect, mergeable;
+	bool packed, event_idx, indirect, mergeable;
 	bool started, enabled, was_enabled;
 	enum virtq_state state;
 	struct virtq_call *call; /* RCU; NULL: the driver is never called */
 
 	/* The holder's. */
-	uint16_t avail_next; /* the next available entry to take */
+	uint16_t avail_next; /* the next available entry (packed: slot) to take */
+	bool avail_wrap;     /* packed: the driver's wrap counter there */
 	uint16_t avail_seen; /* avail->idx when last read */
 	uint16_t avail_most; /* entries that were ever there at once */
-	uint16_t used_next;  /* the next used entry to write */
-	uint16_t called_at;  /* used_next when the event index was last looked at */
+	uint16_t used_next;  /* the next used entry (packed: slot) to write */
+	bool used_wrap;	     /* packed: the device's wrap counter there */
+	uint32_t used_slots; /* packed: that were ever passed, modulo 2^32 */
+	uint32_t called_at;  /* used_next, or used_slots, when calls were last considered */
 	bool called; /* called_at means something: the first look after a start always calls */
 	bool kicks_on;
 	bool call_pending;	 /* in some worker's list of rings to look at */
@@ -99,8 +106,11 @@ void virtq_destroy(struct virtq *vq);
 
 /* Control thread; each takes the lock. A ring that starts reads its used index from the guest. */
 void virtq_start(struct virtq *vq, const struct virtq_setup *setup);
-/* Returns the next available entry that was not taken, for VHOST_USER_GET_VRING_BASE. */
-uint16_t virtq_stop(struct virtq *vq);
+/*
+ * Returns the next available entry that was not taken, for VHOST_USER_GET_VRING_BASE. Packed: its
+ * slot, in bit 15 the wrap counter there, and the same of the next used slot in the upper half.
+ */
+uint32_t virtq_stop(struct virtq *vq);
 /* The same ring in a new memory table. */
 void virtq_remap(struct virtq *vq, const struct guest_memory *mem, const struct virtq_addr *addr);
 /* Disabled: rx takes no buffers; tx returns its chains and counts the frames as dropped. */

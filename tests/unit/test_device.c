@@ -24,13 +24,13 @@ static void features_are_taken_over_each_time_by_running_rings_too(void **state)
 
 static void refused_features_are_named_and_keep_rings_from_starting(void **state)
 {
-	uint64_t packed = MODERN | BIT(VIRTIO_F_RING_PACKED) | BIT(63);
+	uint64_t excess = MODERN | BIT(VIRTIO_F_ACCESS_PLATFORM) | BIT(63);
 
-	assert_int_equal(device_set_features(&rig->dev, packed, &rig->err), -ENOTSUP);
-	assert_non_null(strstr(rig->err.text, "ring_packed,bit63"));
+	assert_int_equal(device_set_features(&rig->dev, excess, &rig->err), -ENOTSUP);
+	assert_non_null(strstr(rig->err.text, "access_platform,bit63"));
 	assert_false(rig->dev.agreed);
 	start_ring(3, MODERN);
-	assert_int_equal(device_set_features(&rig->dev, packed, &rig->err), -ENOTSUP);
+	assert_int_equal(device_set_features(&rig->dev, excess, &rig->err), -ENOTSUP);
 	assert_int_equal(rig->dev.ring[3]->vq.state,
 			 VIRTQ_RUNNING); /* with what it was started with */
 	assert_int_equal(rig->dev.features, MODERN);

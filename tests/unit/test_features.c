@@ -24,11 +24,13 @@ static void each_bit_has_one_row_and_a_name_of_its_own(void **state)
 
 static void what_is_not_implemented_is_not_offered(void **state)
 {
-	static const unsigned absent[] = {
-		26 /* VHOST_F_LOG_ALL */, VIRTIO_NET_F_MAC,	    VIRTIO_NET_F_GUEST_UFO,
-		VIRTIO_NET_F_HOST_UFO,	  VIRTIO_F_ACCESS_PLATFORM, VIRTIO_F_RING_PACKED,
-		VIRTIO_F_IN_ORDER,	  VIRTIO_F_SR_IOV,	    63
-	};
+	static const unsigned absent[] = { 26 /* VHOST_F_LOG_ALL */,
+					   VIRTIO_NET_F_MAC,
+					   VIRTIO_NET_F_GUEST_UFO,
+					   VIRTIO_NET_F_HOST_UFO,
+					   VIRTIO_F_ACCESS_PLATFORM,
+					   VIRTIO_F_SR_IOV,
+					   63 };
 	static const unsigned absent_protocol[] = { VHOST_USER_PROTOCOL_F_LOG_SHMFD,
 						    VHOST_USER_PROTOCOL_F_RARP,
 						    VHOST_USER_PROTOCOL_F_BACKEND_REQ,

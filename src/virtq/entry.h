@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Chains that were looked ahead at, and those that are to be returned: what both ring formats
+ * share.
+ *
+ * Looking ahead is done in stages, so that the cache misses of many chains overlap. It takes
+ * nothing: the ring's `avail_next` moves when a chain is consumed. Private to this directory; the
+ * ring's lock is held.
+ */
+#ifndef RINGWAY_VIRTQ_ENTRY_H
+#define RINGWAY_VIRTQ_ENTRY_H
+
+#include "virtq/chain.h"
+
+struct ring_entry {
+	uintptr_t at; /* of a whole chain */
+	uint32_t len;
+	uint16_t head;	/* what returns it: split: its first descriptor; packed: its id */
+	uint16_t slot;	/* packed: of its first descriptor */
+	uint16_t slots; /* that consuming it moves avail_next on by */
+	bool bad;	/* split: the head is outside the ring */
+	bool whole;	/* the common case: the chain is one descriptor, of one span */
+	struct vring_desc desc;
+};
+
+struct ring_stage {
+	unsigned n, next;
+	uint16_t at; /* where the look ahead goes on, as avail_next and avail_wrap */
+	bool wrap;
+	struct ring_entry entry[BATCH_FRAMES];
+};
+
+/* Returns wait here until they are certain; packed only. */
+struct used_entry {
+	uint16_t head, slots;
+	uint32_t len;
+};
+
+#define USED_LIST_MAX 2048
+
+struct used_list {
+	unsigned n;
+	bool committed;	    /* some were written since the mark that ring_mark() set */
+	uintptr_t first_at; /* of the first that was written since the last publication, less its */
+	uint64_t first;	    /* second half, which is this */
+	struct used_entry entry[USED_LIST_MAX];
+};
+
+static inline void used_list_begin(struct used_list *list)
+{
+	list->n = 0;
+	list->first_at = 0;
+}
+
+static inline bool used_list_any(const struct used_list *list)
+{
+	return list->n || list->first_at;
+}
+
+static inline void entry_prefetch(uintptr_t at, bool write)
+{
+	if (write) {
+		prefetch_write((void *)at);
+		prefetch_write((void *)(at + CACHE_LINE));
+	} else {
+		prefetch((void *)at);
+		prefetch((void *)(at + CACHE_LINE));
+	}
+}
+
+/* Where its first buffer is, and whether that is all. `write` as in chain_walk(). */
+static inline void entry_look(const struct virtq *vq, struct ring_entry *e, uint16_t write)
+{
+	const uint16_t shape = VRING_DESC_F_NEXT | VRING_DESC_F_INDIRECT | VRING_DESC_F_WRITE;
+	uint32_t run = 0;
+
+	e->whole = false;
+	e->at = guest_translate(vq->mem, e->desc.addr, e->desc.len, &run);
+	if (unlikely(!e->at))
+		return;
+	e->len = e->desc.len;
+	e->whole = (e->desc.flags & shape) == write && run == e->len;
+	entry_prefetch(e->at, write);
+}
+
+/* As chain_walk(), unless there is nothing to walk. */
+static inline enum drop entry_walk(const struct virtq *vq, const struct ring_entry *e,
+				   uint16_t write, struct span *spans, unsigned max,
+				   unsigned *links, unsigned *ret_spans, uint64_t *ret_len)
+{
+	if (unlikely(e->bad))
+		return DROP_CHAIN_HEAD;
+	if (unlikely(!e->whole))
+		return chain_walk(vq, e->desc, e->slot, e->slots, write, spans, max, links,
+				  ret_spans, ret_len);
+	if (unlikely(!max))
+		return DROP_CHAIN_PIECES;
+	spans[0] = (struct span){ .at = e->at, .len = e->len };
+	*ret_spans = 1;
+	*ret_len = e->len;
+	return DROP_NONE;
+}
+
+#endif

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The packed ring's layout, looking ahead in it, and writing used descriptors (virtio 1.3, 2.8).
+ *
+ * There is one ring of descriptors, in which each side overwrites what the other has left behind:
+ * the driver makes descriptors available, the device writes one used descriptor over the first of a
+ * chain and skips the rest. Two bits in the flags say whose turn a slot is; what they mean changes
+ * each time around (the wrap counter). So a used descriptor cannot be taken back once it is
+ * written, and they are kept in a private list until that is certain. The first of a list is
+ * written last: a driver that has not seen it looks no further.
+ *
+ * Private to this directory; the ring's lock is held.
+ */
+#ifndef RINGWAY_VIRTQ_PACKED_H
+#define RINGWAY_VIRTQ_PACKED_H
+
+#include "virtq/entry.h"
+
+#define PACKED_AVAIL BIT(VRING_PACKED_DESC_F_AVAIL)
+#define PACKED_USED  BIT(VRING_PACKED_DESC_F_USED)
+
+/* A look ahead ends behind a chain longer than this, so that none is walked again and again. */
+#define PACKED_LONG 32u
+
+static inline uintptr_t packed_slot(const struct virtq *vq, uint16_t slot)
+{
+	return vq->addr.desc + slot * DESC_SIZE;
+}
+
+/* Driver and device event suppression (2.8.14): where a notification is wanted, and whether. */
+static inline uintptr_t packed_driver_event(const struct virtq *vq)
+{
+	return vq->addr.avail;
+}
+
+static inline uintptr_t packed_device_event(const struct virtq *vq)
+{
+	return vq->addr.used;
+}
+
+/* Moves a place in the ring on. */
+static inline void packed_advance(const struct virtq *vq, uint16_t *slot, bool *wrap, unsigned n)
+{
+	unsigned to = *slot + n;
+
+	if (to >= vq->size) {
+		to -= vq->size;
+		*wrap = !*wrap;
+	}
+	*slot = (uint16_t)to;
+}
+
+/* The second half of a descriptor is length, id and flags: one load, so that they belong together.
+ */
+static inline uint16_t packed_flags(uint64_t half)
+{
+	return (uint16_t)(half >> 48);
+}
+
+static inline uint16_t packed_id(uint64_t half)
+{
+	return (uint16_t)(half >> 32);
+}
+
+static inline bool packed_is_available(uint16_t flags, bool wrap)
+{
+	return !!(flags & PACKED_AVAIL) == wrap && !!(flags & PACKED_USED) != wrap;
+}
+
+/* Partner: the driver's release of the flags of a chain's first descriptor (2.8.21.1). */
+static inline bool packed_ready(const struct virtq *vq)
+{
+	uint16_t flags = guest_load16_acquire(packed_slot(vq, vq->avail_next) + 14);
+
+	return packed_is_available(flags, vq->avail_wrap);
+}
+
+/*
+ * How many descriptors the chain has that begins in `slot`, whose second half is *half, which
+ * becomes that of the last, where the id is (2.8.6). 0: it never ends.
+ */
+static inline unsigned packed_chain(const struct virtq *vq, uint16_t slot, uint64_t *half)
+{
+	unsigned n = 1;
+
+	while (packed_flags(*half) & VRING_DESC_F_NEXT) {
+		if (n++ == vq->size)
+			return 0;
+		slot = slot + 1 == vq->size ? 0 : (uint16_t)(slot + 1);
+		*half = guest_load64(packed_slot(vq, slot) + 8);
+	}
+	return n;
+}
+
+/* As split_available(), but chains have to be counted. */
+static inline unsigned packed_available(struct virtq *vq, unsigned want)
+{
+	unsigned n = 0;
+	uint16_t slot = vq->avail_next;
+	bool wrap = vq->avail_wrap;
+
+	while (n < want) {
+		uint64_t half = guest_load64_acquire(packed_slot(vq, slot) + 8);
+		unsigned slots;
+
+		if (!packed_is_available(packed_flags(half), wrap))
+			break;
+		slots = packed_chain(vq, slot, &half);
+		if (!slots)
+			break;
+		packed_advance(vq, &slot, &wrap, slots);
+		n++;
+	}
+	return n;
+}
+
+static inline unsigned packed_stage_fill(struct virtq *vq, struct ring_stage *stage, unsigned max,
+					 uint16_t write)
+{
+	unsigned n = 0;
+
+	while (n < max) {
+		struct ring_entry *e = &stage->entry[n];
+		uintptr_t at = packed_slot(vq, stage->at);
+		uint64_t half = guest_load64_acquire(at + 8);
+		uint16_t flags = packed_flags(half);
+
+		if (!packed_is_available(flags, stage->wrap))
+			break;
+		e->desc.addr = guest_load64(at);
+		e->desc.len = (uint32_t)half;
+		e->desc.flags = flags;
+		e->slot = stage->at;
+		e->slots = 1;
+		e->bad = false;
+		if (unlikely(flags & VRING_DESC_F_NEXT)) {
+			e->slots = (uint16_t)packed_chain(vq, stage->at, &half);
+			if (!e->slots) {
+				vq->state = VIRTQ_BROKEN;
+				break;
+			}
+		}
+		e->head = packed_id(half);
+		packed_advance(vq, &stage->at, &stage->wrap, e->slots);
+		n++;
+		if (unlikely(e->slots > PACKED_LONG))
+			break;
+	}
+	for (unsigned i = 0; i < n; i++)
+		entry_look(vq, &stage->entry[i], write);
+	stage->n = n;
+	stage->next = 0;
+	return n;
+}
+
+/* Writes one used descriptor, or keeps it for packed_publish() if it is the first of a list. */
+static inline void packed_write_used(struct virtq *vq, struct used_list *list,
+				     const struct used_entry *e)
+{
+	uint16_t flags = (vq->used_wrap ? PACKED_AVAIL | PACKED_USED : 0) |
+			 (e->len ? VRING_DESC_F_WRITE : 0);
+	uint64_t half = e->len | (uint64_t)e->head << 32 | (uint64_t)flags << 48;
+	uintptr_t at = packed_slot(vq, vq->used_next) + 8;
+
+	if (list->first_at) {
+		guest_store64(at, half);
+	} else {
+		list->first_at = at;
+		list->first = half;
+	}
+	packed_advance(vq, &vq->used_next, &vq->used_wrap, e->slots);
+	vq->used_slots += e->slots;
+}
+
+/* What is in the list cannot be taken back any more. */
+static inline void packed_commit(struct virtq *vq, struct used_list *list)
+{
+	for (unsigned i = 0; i < list->n; i++)
+		packed_write_used(vq, list, &list->entry[i]);
+	list->n = 0;
+}
+
+/* Partner: the driver's acquire of the flags (2.8.22.1). */
+static inline void packed_publish(struct virtq *vq, struct used_list *list)
+{
+	packed_commit(vq, list);
+	if (list->first_at)
+		guest_store64_release(list->first_at, list->first);
+	list->first_at = 0;
+}
+
+/* Does the driver want to know of the slots from `before` on that were used (2.8.14)? */
+static inline bool packed_wants_call(const struct virtq *vq, uint32_t before)
+{
+	uint32_t used = vq->used_slots - before, behind;
+	uint16_t flags = guest_load16(packed_driver_event(vq) + 2), where, slot;
+
+	if (flags != VRING_PACKED_EVENT_FLAG_DESC)
+		return flags != VRING_PACKED_EVENT_FLAG_DISABLE;
+	where = guest_load16(packed_driver_event(vq));
+	slot = where & 0x7fff;
+	/* How far back from the next used slot the wanted one is; ahead of it is out of reach. */
+	behind = (uint32_t)vq->used_next - slot;
+	if (!!(where & BIT(VRING_PACKED_EVENT_F_WRAP_CTR)) != vq->used_wrap)
+		behind += vq->size;
+	return behind - 1 < used;
+}
+
+#endif
