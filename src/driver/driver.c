@@ -96,7 +96,8 @@ static int make_ring(struct driver *d, unsigned index)
 {
 	struct driver_config *c = &d->config;
 	struct driver_ring *r = &d->ring[index];
-	int rc = ring_init(r, &d->mem, c->ring_size, frontend_has(&d->fe, VIRTIO_RING_F_EVENT_IDX),
+	int rc = ring_init(r, &d->mem, c->ring_size, frontend_has(&d->fe, VIRTIO_F_RING_PACKED),
+			   frontend_has(&d->fe, VIRTIO_RING_F_EVENT_IDX),
 			   frontend_has(&d->fe, VIRTIO_RING_F_INDIRECT_DESC),
 			   c->quirks & DRIVER_SHUFFLE ? index + 1 : 0);
 
@@ -178,7 +179,7 @@ static int shake_hands(struct driver *d, struct error *err)
 			frontend_has_protocol(&d->fe, VHOST_USER_PROTOCOL_F_CONFIGURE_MEM_SLOTS),
 			err);
 	for (unsigned i = 0; i < d->rings && !rc && !later; i++)
-		rc = driver_ring_start(d, ring_order(d, i), 0, err);
+		rc = driver_ring_start(d, ring_order(d, i), ring_base(&d->ring[0]), err);
 	if (!rc && !early && !later)
 		rc = enable_all(d, err);
 	if (!rc)
@@ -232,7 +233,7 @@ void driver_close(struct driver *d)
 	free(d);
 }
 
-int driver_ring_start(struct driver *d, unsigned index, uint16_t base, struct error *err)
+int driver_ring_start(struct driver *d, unsigned index, uint32_t base, struct error *err)
 {
 	struct driver_ring *r = &d->ring[index];
 	int rc = frontend_set_ring(&d->fe, index, r, base, err);
@@ -249,7 +250,7 @@ int driver_ring_enable(struct driver *d, unsigned index, bool on, struct error *
 	return frontend_enable(&d->fe, index, on, err);
 }
 
-int driver_ring_stop(struct driver *d, unsigned index, uint16_t *ret_base, struct error *err)
+int driver_ring_stop(struct driver *d, unsigned index, uint32_t *ret_base, struct error *err)
 {
 	return frontend_get_base(&d->fe, index, ret_base, err);
 }

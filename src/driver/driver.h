@@ -101,10 +101,10 @@ int driver_open(const struct driver_config *config, struct driver **ret, struct 
 void driver_close(struct driver *d); /* NULL is allowed */
 
 /* Single steps, for tests and for DRIVER_RINGS_LATER. */
-int driver_ring_start(struct driver *d, unsigned index, uint16_t base, struct error *err);
+int driver_ring_start(struct driver *d, unsigned index, uint32_t base, struct error *err);
 int driver_ring_enable(struct driver *d, unsigned index, bool on, struct error *err);
 /* GET_VRING_BASE. */
-int driver_ring_stop(struct driver *d, unsigned index, uint16_t *ret_base, struct error *err);
+int driver_ring_stop(struct driver *d, unsigned index, uint32_t *ret_base, struct error *err);
 
 /*
  * Makes header and frame available as one chain, not yet published (driver_flush()). `shape` NULL:

@@ -2,6 +2,7 @@
 #include "driver/frontend.h"
 
 #include <errno.h>
+#include <linux/virtio_config.h>
 #include <string.h>
 
 /* Waits for the answer to `request`. */
@@ -153,7 +154,7 @@ int frontend_set_memory(struct frontend *fe, const struct driver_memory *mem, bo
 }
 
 int frontend_set_ring(struct frontend *fe, unsigned index, const struct driver_ring *ring,
-		      uint16_t base, struct error *err)
+		      uint32_t base, struct error *err)
 {
 	struct vhost_user_vring_state num = { index, ring->size }, from = { index, base };
 	/* User addresses are our own: region by region they are what the table says. */
@@ -187,7 +188,7 @@ int frontend_enable(struct frontend *fe, unsigned index, bool on, struct error *
 	return frontend_set(fe, VHOST_USER_SET_VRING_ENABLE, &state, sizeof(state), NULL, 0, err);
 }
 
-int frontend_get_base(struct frontend *fe, unsigned index, uint16_t *ret_base, struct error *err)
+int frontend_get_base(struct frontend *fe, unsigned index, uint32_t *ret_base, struct error *err)
 {
 	struct vhost_user_vring_state state = { index, 0 };
 	struct channel_message m;
@@ -199,9 +200,9 @@ int frontend_get_base(struct frontend *fe, unsigned index, uint16_t *ret_base, s
 	if (rc)
 		return rc;
 	if (m.hdr.size != sizeof(state) || m.payload.state.index != index ||
-	    m.payload.state.num > UINT16_MAX)
+	    (m.payload.state.num > UINT16_MAX && !frontend_has(fe, VIRTIO_F_RING_PACKED)))
 		return error_set(err, EPROTO, "a nonsensical answer to GET_VRING_BASE");
-	*ret_base = (uint16_t)m.payload.state.num;
+	*ret_base = m.payload.state.num;
 	return 0;
 }
 

@@ -46,12 +46,12 @@ int frontend_set_memory(struct frontend *fe, const struct driver_memory *mem, bo
 
 /* NUM, BASE, ADDR of a ring, `base` being the next available entry that the device shall take. */
 int frontend_set_ring(struct frontend *fe, unsigned index, const struct driver_ring *ring,
-		      uint16_t base, struct error *err);
+		      uint32_t base, struct error *err);
 /* SET_VRING_KICK, _CALL or _ERR; `fd` -1: "none comes". */
 int frontend_set_fd(struct frontend *fe, uint32_t request, unsigned index, int fd,
 		    struct error *err);
 int frontend_enable(struct frontend *fe, unsigned index, bool on, struct error *err);
-int frontend_get_base(struct frontend *fe, unsigned index, uint16_t *ret_base, struct error *err);
+int frontend_get_base(struct frontend *fe, unsigned index, uint32_t *ret_base, struct error *err);
 
 /* Ors bits into the device's status, if STATUS was agreed to. */
 int frontend_add_status(struct frontend *fe, uint8_t bits, struct error *err);

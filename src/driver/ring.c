@@ -46,28 +46,52 @@ static void shuffle(uint16_t *list, unsigned n, uint32_t seed)
 	}
 }
 
-int ring_init(struct driver_ring *r, struct driver_memory *mem, unsigned size, bool event_idx,
-	      bool indirect, uint32_t seed)
+/* The smallest power of two that is not below `n`. */
+static unsigned round_up(unsigned n)
+{
+	unsigned power = 1;
+
+	while (power < n)
+		power *= 2;
+	return power;
+}
+
+static int take_memory(struct driver_ring *r, struct driver_memory *mem, bool indirect)
+{
+	r->desc = driver_memory_alloc(mem, r->size * sizeof(*r->desc), CACHE_LINE);
+	r->avail = driver_memory_alloc(mem, avail_bytes(r->size), CACHE_LINE);
+	r->used = driver_memory_alloc(mem, used_bytes(r->size), CACHE_LINE);
+	r->slot = calloc(r->size, sizeof(*r->slot));
+	r->free = calloc(r->mask + 1u, sizeof(*r->free));
+	if (indirect)
+		r->tables = driver_memory_alloc(mem, table_bytes(r->size), CACHE_LINE);
+	return r->desc && r->avail && r->used && r->slot && r->free && (r->tables || !indirect)
+		       ? 0
+		       : -ENOMEM;
+}
+
+int ring_init(struct driver_ring *r, struct driver_memory *mem, unsigned size, bool packed,
+	      bool event_idx, bool indirect, uint32_t seed)
 {
 	memset(r, 0, sizeof(*r));
 	r->kick = r->call = -1;
-	if (!size || size > DRIVER_RING_MAX || (size & (size - 1)))
+	if (!size || size > DRIVER_RING_MAX || (!packed && (size & (size - 1))))
 		return -EINVAL;
 	r->size = (uint16_t)size;
-	r->mask = (uint16_t)(size - 1);
+	r->mask = (uint16_t)(round_up(size) - 1);
+	r->packed = packed;
+	r->add.wrap = r->take.wrap = 1;
+	r->room = (uint16_t)size;
 	r->event_idx = event_idx;
 	r->to_gpa = mem->gpa - (uint64_t)(uintptr_t)mem->base;
-	r->desc = driver_memory_alloc(mem, size * sizeof(*r->desc), CACHE_LINE);
-	r->avail = driver_memory_alloc(mem, avail_bytes(size), CACHE_LINE);
-	r->used = driver_memory_alloc(mem, used_bytes(size), CACHE_LINE);
-	r->slot = calloc(size, sizeof(*r->slot));
-	r->free = calloc(size, sizeof(*r->free));
-	if (indirect)
-		r->tables = driver_memory_alloc(mem, table_bytes(size), CACHE_LINE);
-	if (!r->desc || !r->avail || !r->used || !r->slot || !r->free || (indirect && !r->tables)) {
+	if (take_memory(r, mem, indirect)) {
 		ring_destroy(r);
 		return -ENOMEM;
 	}
+	/* The same memory: more than a packed ring needs. */
+	r->packed_desc = (struct vring_packed_desc *)r->desc;
+	r->driver_event = (struct vring_packed_desc_event *)r->avail;
+	r->device_event = (struct vring_packed_desc_event *)r->used;
 	r->used_event = &r->avail->ring[size];
 	r->avail_event = (uint16_t *)&r->used->ring[size];
 	for (unsigned i = 0; i < size; i++)
@@ -103,11 +127,36 @@ static int add_indirect(struct driver_ring *r, const struct driver_piece *pieces
 
 		ring_write_desc(&table[i], ring_gpa(r, pieces[i].at), pieces[i].len,
 				(uint16_t)flags, (uint16_t)(i + 1 < n ? i + 1 : 0));
+		if (r->packed) {
+			/* 2.8.7: only the direction counts, and it is where a split one has `next`.
+			 */
+			table[i].next = flags & VRING_DESC_F_WRITE;
+			table[i].flags = 0;
+		}
 	}
-	ring_write_desc(&r->desc[head], ring_gpa(r, table), (uint32_t)(n * sizeof(*table)),
-			VRING_DESC_F_INDIRECT, 0);
+	if (r->packed)
+		packed_put(r, ring_gpa(r, table), (uint32_t)(n * sizeof(*table)), head,
+			   VRING_DESC_F_INDIRECT);
+	else
+		ring_write_desc(&r->desc[head], ring_gpa(r, table), (uint32_t)(n * sizeof(*table)),
+				VRING_DESC_F_INDIRECT, 0);
 	r->slot[head].count = 1;
 	return head;
+}
+
+/* Each but the last says that another follows, and the last has the id (2.8.6). */
+static int add_packed(struct driver_ring *r, const struct driver_piece *pieces, unsigned out,
+		      unsigned in)
+{
+	uint16_t id = ring_pop_free(r);
+	unsigned n = out + in;
+
+	for (unsigned i = 0; i < n; i++)
+		packed_put(r, ring_gpa(r, pieces[i].at), pieces[i].len, i + 1 < n ? 0xdead : id,
+			   (i + 1 < n ? VRING_DESC_F_NEXT : 0) |
+				   (i >= out ? VRING_DESC_F_WRITE : 0));
+	r->slot[id].count = (uint16_t)n;
+	return id;
 }
 
 static int add_direct(struct driver_ring *r, const struct driver_piece *pieces, unsigned out,
@@ -140,15 +189,18 @@ int ring_add(struct driver_ring *r, const struct driver_piece *pieces, unsigned 
 
 	if (!n || (indirect && (!r->tables || n > DRIVER_PIECES_MAX)))
 		return -EINVAL;
-	if (r->free_count < (indirect ? 1 : n))
+	if (ring_room(r) < (indirect ? 1 : n))
 		return -ENOSPC;
 	for (unsigned i = out; i < n; i++)
 		capacity += pieces[i].len;
-	head = (uint16_t)(indirect ? add_indirect(r, pieces, out, in)
-				   : add_direct(r, pieces, out, in));
+	head = (uint16_t)(indirect    ? add_indirect(r, pieces, out, in)
+			  : r->packed ? add_packed(r, pieces, out, in)
+				      : add_direct(r, pieces, out, in));
 	r->slot[head].token = token;
 	r->slot[head].capacity = capacity;
-	r->avail->ring[r->avail_next++ & r->mask] = head;
+	if (!r->packed)
+		r->avail->ring[r->avail_next & r->mask] = head;
+	r->avail_next++;
 	return 0;
 }
 
@@ -181,9 +233,35 @@ void ring_kick(struct driver_ring *r)
 		ring_break(r, "the kick could not be written");
 }
 
+uint16_t ring_used(const struct driver_ring *r, uint32_t *ret_base)
+{
+	struct driver_ring ahead = *r;
+	uint32_t base;
+
+	if (r->packed) {
+		while (ahead.used_next != r->published && packed_pending(&ahead)) {
+			uint16_t id = load_relaxed(&r->packed_desc[ahead.take.slot].id);
+
+			if (id >= r->size || !r->slot[id].count)
+				break;
+			packed_step(r, &ahead.take, r->slot[id].count);
+			ahead.used_next++;
+		}
+		base = (ahead.take.slot | ahead.take.wrap << 15) * 0x10001u;
+	} else {
+		ahead.used_next = load_acquire(&r->used->idx);
+		base = ahead.used_next;
+	}
+	if (ret_base)
+		*ret_base = base;
+	return ahead.used_next;
+}
+
 void ring_calls_off(struct driver_ring *r)
 {
-	if (r->event_idx)
+	if (r->packed)
+		store_relaxed(&r->driver_event->flags, VRING_PACKED_EVENT_FLAG_DISABLE);
+	else if (r->event_idx)
 		store_relaxed(r->used_event, (uint16_t)(r->used_next + FAR_AHEAD));
 	else
 		store_relaxed(&r->avail->flags, VRING_AVAIL_F_NO_INTERRUPT);
@@ -191,7 +269,14 @@ void ring_calls_off(struct driver_ring *r)
 
 bool ring_calls_on(struct driver_ring *r)
 {
-	if (r->event_idx)
+	if (r->packed) {
+		store_relaxed(&r->driver_event->off_wrap,
+			      (uint16_t)(r->take.slot | r->take.wrap
+								<< VRING_PACKED_EVENT_F_WRAP_CTR));
+		store_release(&r->driver_event->flags, r->event_idx
+							       ? VRING_PACKED_EVENT_FLAG_DESC
+							       : VRING_PACKED_EVENT_FLAG_ENABLE);
+	} else if (r->event_idx)
 		store_relaxed(r->used_event, r->used_next);
 	else
 		store_relaxed(&r->avail->flags, 0);

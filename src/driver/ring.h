@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A split virtqueue seen from the driver (virtio 1.3, 2.7), written apart from src/virtq: the two
- * share no code, so that a misreading of the specification cannot cancel itself out.
+ * A virtqueue seen from the driver (virtio 1.3, 2.7; packed ones in ring_packed.h), written apart
+ * from src/virtq: the two share no code, so that a misreading of the specification cannot cancel
+ * itself out.
  *
  * The driver believes nothing that the device can write. Which descriptors are in flight, how they
  * are chained and how much may be written to them is kept in private slots; what the used ring says
@@ -46,10 +47,16 @@ struct driver_slot {
 	void *token;
 	uint32_t capacity; /* bytes that the device may write into the chain */
 	uint16_t count;	   /* head of a chain in flight: its descriptors in the ring; else 0 */
-	uint16_t next;	   /* descriptor that follows in the chain */
+	uint16_t next;	   /* split: descriptor that follows in the chain */
+};
+
+/* Packed: a slot, and the wrap counter there. */
+struct driver_place {
+	unsigned slot, wrap;
 };
 
 struct driver_ring {
+	bool packed;
 	struct vring_desc *desc;
 	struct vring_avail *avail;
 	struct vring_used *used;
@@ -57,15 +64,23 @@ struct driver_ring {
 	struct vring_desc *tables; /* DRIVER_PIECES_MAX for each descriptor; NULL: no indirect */
 	uint64_t to_gpa;	   /* own address + to_gpa = guest-physical */
 
+	struct vring_packed_desc *packed_desc;
+	struct vring_packed_desc_event *driver_event, *device_event;
+	struct vring_packed_desc *first; /* of those that are not published, and its flags */
+	uint16_t first_flags;
+	struct driver_place add, take;
+	uint16_t room;			    /* free slots */
+	uint16_t slots_added, slots_kicked; /* modulo 2^16 */
+
 	struct driver_slot *slot;
-	uint16_t *free; /* a queue: the oldest free descriptor is used first */
+	uint16_t *free; /* a queue: the oldest free descriptor, or id, is used first */
 	uint16_t free_first, free_count;
 
-	uint16_t size, mask;
-	uint16_t avail_next; /* next available entry to write */
-	uint16_t published;  /* what avail->idx says */
+	uint16_t size, mask; /* the mask is of the next power of two */
+	uint16_t avail_next; /* next available entry to write; packed: chains made so far */
+	uint16_t published;  /* what avail->idx says, or would say */
 	uint16_t kicked_at;  /* `published` when a kick was last considered */
-	uint16_t used_next;  /* next used entry to read */
+	uint16_t used_next;  /* next used entry to read; packed: chains returned so far */
 	bool event_idx;
 	enum driver_kicks kicks;
 	int kick, call;	    /* eventfds, -1: none; the ring closes them */
@@ -73,15 +88,22 @@ struct driver_ring {
 	uint64_t kicked, frames;
 };
 
+/* Where a device begins in a new ring, for SET_VRING_BASE: packed: both wrap counters are 1. */
+static inline uint32_t ring_base(const struct driver_ring *r)
+{
+	return r->packed ? 0x80008000 : 0;
+}
+
 /* Bytes of guest memory that a ring takes. */
 size_t ring_bytes(unsigned size, bool indirect);
 
 /*
- * Makes an empty ring in `mem`. `size` is a power of two up to DRIVER_RING_MAX. `seed` not 0
- * shuffles the descriptors, so that chains do not run through neighbours. 0 or -errno.
+ * Makes an empty ring in `mem`. `size`, up to DRIVER_RING_MAX, is a power of two unless the ring is
+ * packed. `seed` not 0 shuffles the descriptors, so that chains do not run through neighbours, or
+ * the ids. 0 or -errno.
  */
-int ring_init(struct driver_ring *r, struct driver_memory *mem, unsigned size, bool event_idx,
-	      bool indirect, uint32_t seed);
+int ring_init(struct driver_ring *r, struct driver_memory *mem, unsigned size, bool packed,
+	      bool event_idx, bool indirect, uint32_t seed);
 void ring_destroy(struct driver_ring *r);
 
 /*
@@ -107,7 +129,7 @@ static inline uint64_t ring_gpa(const struct driver_ring *r, const void *at)
 
 static inline uint16_t ring_room(const struct driver_ring *r)
 {
-	return r->free_count;
+	return r->packed ? r->room : r->free_count;
 }
 
 /* Chains that the device has and has not returned. */
@@ -130,11 +152,15 @@ static inline void ring_push_free(struct driver_ring *r, uint16_t i)
 	r->free_count++;
 }
 
+#include "driver/ring_packed.h"
+
 /* Fetches the descriptors that the next `n` chains of one piece will be written to. */
 static inline void ring_prefetch_room(const struct driver_ring *r, unsigned n)
 {
 	const unsigned per_line = CACHE_LINE / sizeof(struct vring_desc);
 
+	if (r->packed)
+		return; /* they follow each other: the hardware sees that */
 	for (unsigned i = 0; i < n; i += per_line)
 		prefetch_write(&r->desc[r->free[(uint16_t)(r->free_first + i) & r->mask]]);
 }
@@ -165,6 +191,10 @@ static inline void ring_add_buffers(struct driver_ring *r, void *const *buffers,
 	struct driver_slot *slot = r->slot;
 	uint16_t at = r->avail_next, from = r->free_first;
 
+	if (r->packed) {
+		packed_add_buffers(r, buffers, n, len, writable);
+		return;
+	}
 	r->avail_next += (uint16_t)n;
 	r->free_first += (uint16_t)n;
 	r->free_count -= (uint16_t)n;
@@ -182,20 +212,27 @@ static inline void ring_add_buffers(struct driver_ring *r, void *const *buffers,
 static inline void ring_publish(struct driver_ring *r)
 {
 	r->published = r->avail_next;
-	store_release(&r->avail->idx, r->published);
+	if (r->packed)
+		packed_publish(r);
+	else
+		store_release(&r->avail->idx, r->published);
 }
 
 /* Does the device ask for a kick about what was published since the last look? */
 static inline bool ring_kick_asked(struct driver_ring *r)
 {
 	uint16_t new = r->published, old = r->kicked_at;
+	uint16_t slots = r->slots_added - r->slots_kicked;
 
 	r->kicked_at = new;
+	r->slots_kicked = r->slots_added;
 	if (new == old || r->kicks == DRIVER_KICK_NEVER)
 		return false;
 	if (r->kicks == DRIVER_KICK_ALWAYS)
 		return true;
 	fence_store_load(); /* the index is out before the device's wish is read (2.7.13.4.1) */
+	if (r->packed)
+		return packed_kick_asked(r, slots);
 	if (r->event_idx)
 		return (uint16_t)(new - load_relaxed(r->avail_event) - 1) < (uint16_t)(new - old);
 	return !(load_relaxed(&r->used->flags) & VRING_USED_F_NO_NOTIFY);
@@ -209,9 +246,14 @@ static inline void ring_flush(struct driver_ring *r)
 		ring_kick(r);
 }
 
-/* Partner: the device's release of used->idx (2.7.14). */
+/*
+ * How many chains were returned and not taken; packed: whether there are. Partner: the device's
+ * release of used->idx (2.7.14).
+ */
 static inline uint16_t ring_pending(const struct driver_ring *r)
 {
+	if (r->packed)
+		return packed_pending(r);
 	return (uint16_t)(load_acquire(&r->used->idx) - r->used_next);
 }
 
@@ -229,6 +271,8 @@ static inline unsigned ring_take(struct driver_ring *r, struct driver_done *done
 
 	if (!pending || unlikely(r->broken))
 		return 0;
+	if (r->packed)
+		return packed_take(r, done, max);
 	if (unlikely(pending > ring_outstanding(r))) {
 		ring_break(r, "used index beyond what is in flight");
 		return 0;
@@ -259,6 +303,12 @@ static inline unsigned ring_take(struct driver_ring *r, struct driver_done *done
 	r->used_next = next;
 	return n;
 }
+
+/*
+ * How many chains the device has ever returned, modulo 2^16. *ret_base (NULL: not wanted) is where
+ * it goes on if it has taken no others: what GET_VRING_BASE ought to say.
+ */
+uint16_t ring_used(const struct driver_ring *r, uint32_t *ret_base);
 
 /*
  * Asks for no calls. With the event index (2.7.10.1) there is no way to say so for ever: it asks

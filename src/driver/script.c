@@ -60,7 +60,7 @@ bool script_wait_idle(const struct driver_ring *r, int timeout_ms)
 {
 	uint64_t end = clock_ns() + (uint64_t)timeout_ms * 1000000;
 
-	while (load_acquire(&r->used->idx) != r->published) {
+	while (ring_used(r, NULL) != r->published) {
 		if (clock_ns() > end)
 			return false;
 		usleep(LOOK_US);

@@ -146,6 +146,17 @@ int rig_teardown(void **state)
 	return rc;
 }
 
+bool rig_packed(void)
+{
+	return getenv("RINGWAY_TEST_PACKED");
+}
+
+int rig_run(const char *name, const struct CMUnitTest *tests, size_t n, size_t split_only)
+{
+	return _cmocka_run_group_tests(name, tests, n - (rig_packed() ? split_only : 0), NULL,
+				       NULL);
+}
+
 struct driver *rig_open(struct rig *rig, unsigned port, const struct driver_config *config)
 {
 	struct driver_config c = config ? *config : (struct driver_config){ 0 };
@@ -153,6 +164,9 @@ struct driver *rig_open(struct rig *rig, unsigned port, const struct driver_conf
 	struct driver *d;
 
 	c.connect = rig->socket[port];
+	if (rig_packed())
+		c.features = (c.features ? c.features : driver_features_default()) |
+			     BIT(VIRTIO_F_RING_PACKED);
 	if (driver_open(&c, &d, &err))
 		fail_msg("port %u: %s", port, err.text);
 	return d;

@@ -39,6 +39,12 @@ int rig_teardown(void **state);
 /* A driver at port `port`, with `config` (NULL: all defaults). Fails the test if it cannot. */
 struct driver *rig_open(struct rig *rig, unsigned port, const struct driver_config *config);
 
+/* RINGWAY_TEST_PACKED: drivers ask for packed rings. */
+bool rig_packed(void);
+
+/* Runs tests, of which the last `split_only` make no sense on packed rings. */
+int rig_run(const char *name, const struct CMUnitTest *tests, size_t n, size_t split_only);
+
 /* Is the switch alive, and does it answer within its time? */
 void rig_assert_alive(struct rig *rig);
 

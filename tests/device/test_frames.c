@@ -234,5 +234,5 @@ int main(void)
 		CASE(large_frames_reach_who_did_not_agree_in_segments),
 	};
 
-	return cmocka_run_group_tests_name("frames", tests, NULL, NULL);
+	return rig_run("frames", tests, ARRAY_SIZE(tests), 0);
 }

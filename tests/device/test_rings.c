@@ -88,6 +88,35 @@ static void rings_of_every_size(void **state)
 	}
 }
 
+/* 2.8.10.1: a packed ring's need not be a power of two. */
+static void packed_rings_of_odd_sizes(void **state)
+{
+	static const unsigned sizes[] = { 3, 5, 100, 255, 257, 1000, 32767 };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(sizes); i++) {
+		struct driver_config c = { .ring_size = sizes[i],
+					   .features = driver_features_default() |
+						       BIT(VIRTIO_F_RING_PACKED) |
+						       BIT(VIRTIO_F_IN_ORDER) };
+		struct stream s = { .count = sizes[i] < 1000 ? 3000 : 300 };
+
+		run_between(*state, &c, &s);
+	}
+}
+
+static void split_and_packed_meet(void **state)
+{
+	struct driver_config packed = { .features = driver_features_default() |
+						    BIT(VIRTIO_F_RING_PACKED) };
+	struct driver *a = rig_open(*state, 0, &packed), *b = rig_open(*state, 1, NULL);
+	struct stream s = { .from = a, .to = b, .count = 5000 };
+
+	assert_true(a->ring[0].packed);
+	stream_both(&s);
+	driver_close(a);
+	driver_close(b);
+}
+
 static void indexes_wrap_around(void **state)
 {
 	for (unsigned size = 256; size <= DRIVER_RING_MAX; size *= 128) {
@@ -126,7 +155,7 @@ static void full_ring_waits_for_its_device(void **state)
 	}
 	assert_int_equal(ring_room(&a->ring[DRIVER_TX(0)]), 0);
 	driver_flush(a, DRIVER_TX(0));
-	assert_int_equal(driver_ring_start(a, DRIVER_TX(0), 0, &err), 0);
+	assert_int_equal(driver_ring_start(a, DRIVER_TX(0), ring_base(a->ring), &err), 0);
 	assert_int_equal(driver_ring_enable(a, DRIVER_TX(0), true, &err), 0);
 	for (unsigned i = 0; i < 128; i++)
 		assert_true(receive_one(b, 0, 1, sizeof(frame), i, 1000));
@@ -268,7 +297,7 @@ static void start_pair(struct driver *d, unsigned pair)
 	struct error err;
 
 	for (unsigned i = DRIVER_RX(pair); i <= DRIVER_TX(pair); i++) {
-		assert_int_equal(driver_ring_start(d, i, 0, &err), 0);
+		assert_int_equal(driver_ring_start(d, i, ring_base(d->ring), &err), 0);
 		assert_int_equal(driver_ring_enable(d, i, true, &err), 0);
 	}
 }
@@ -303,7 +332,7 @@ static void half_a_pair_works_at_once(void **state)
 		for (unsigned k = 0; k < 2; k++) {
 			unsigned index = k ^ first;
 
-			assert_int_equal(driver_ring_start(a, index, 0, &err), 0);
+			assert_int_equal(driver_ring_start(a, index, ring_base(a->ring), &err), 0);
 			assert_int_equal(driver_ring_enable(a, index, true, &err), 0);
 			stream_run(index == DRIVER_RX(0) ? &in : &out);
 		}
@@ -321,6 +350,8 @@ int main(void)
 		CASE(each_feature_missing),
 		CASE(unlike_features_meet),
 		CASE(rings_of_every_size),
+		CASE(packed_rings_of_odd_sizes),
+		CASE(split_and_packed_meet),
 		CASE(indexes_wrap_around),
 		CASE(full_rings_pass),
 		CASE(full_ring_waits_for_its_device),
@@ -333,5 +364,5 @@ int main(void)
 		CASE(half_a_pair_works_at_once),
 	};
 
-	return cmocka_run_group_tests_name("rings", tests, NULL, NULL);
+	return rig_run("rings", tests, ARRAY_SIZE(tests), 0);
 }

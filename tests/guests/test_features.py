@@ -13,7 +13,9 @@ PROPERTIES = {
     "mq": [],
     "offload": ["csum", "guest_csum", "host_tso4", "host_tso6", "host_ecn", "host_ufo",
                 "guest_tso4", "guest_tso6", "guest_ecn", "guest_ufo"],
+    "packed": ["packed"],
 }
+AGREED = {"offload": "csum", "packed": "ring_packed"}  # what the switch calls it, where it differs
 # The square of mergeable buffers and indirect descriptors, where the rings' capacity differs most, and a plain device.
 USUAL = [
     ("mrg_rxbuf", "indirect_desc", "event_idx", "offload"),
@@ -22,11 +24,17 @@ USUAL = [
     ("event_idx", "offload"),
     ("mq",),
 ]
-ALL = [tuple(name for name, on in zip(PROPERTIES, cell) if on) for cell in product((True, False), repeat=len(PROPERTIES))]
+PACKED = [
+    ("packed", "mrg_rxbuf", "indirect_desc", "event_idx", "offload"),
+    ("packed",),
+]
+SPLIT = [feature for feature in PROPERTIES if feature != "packed"]
+ALL = [tuple(name for name, on in zip(SPLIT, cell) if on) for cell in product((True, False), repeat=len(SPLIT))]
 # Guests whose rings differ, and of which the switch must segment and checksum for one.
 UNLIKE = [
     (("mrg_rxbuf", "mq", "offload"), ("indirect_desc", "event_idx", "offload")),
     (("mrg_rxbuf", "indirect_desc", "event_idx", "offload"), ()),
+    (("packed", "mrg_rxbuf", "mq", "offload"), ("indirect_desc", "event_idx", "offload")),
     (("offload",), ("mrg_rxbuf", "indirect_desc", "event_idx", "mq")),
 ]
 WORST_SHARE = 1 / 4  # of the best cell of a square
@@ -44,7 +52,7 @@ def settings(cell):
 
 def check_agreed(port, cell):
     """The guest uses what the cell says and no more."""
-    agreed = {feature for feature in PROPERTIES if {"offload": "csum"}.get(feature, feature) in port["features"]}
+    agreed = {feature for feature in PROPERTIES if AGREED.get(feature, feature) in port["features"]}
     if agreed != set(cell):
         raise RigError(f"{port['name']} has agreed to {words(agreed)}, meant was {words(cell)}")
 
@@ -95,7 +103,7 @@ def check_square(test, arguments, speeds):
 
 def body(test, arguments):
     squares = {}
-    for cell in ALL if arguments.all else USUAL:
+    for cell in [*(ALL if arguments.all else USUAL), *PACKED]:
         gbits = run(test, arguments, (cell, cell))
         if gbits:
             others = tuple(feature for feature in cell if feature not in ("mrg_rxbuf", "indirect_desc"))

@@ -155,7 +155,7 @@ static void available_index_jumps(void **state)
 		struct driver *c = rig_open(*state, 2, NULL);
 		struct driver_ring *r = &c->ring[i % 2];
 		struct error err;
-		uint16_t base;
+		uint32_t base;
 
 		/* Seen, or one that goes back would never have been forward. */
 		send_one(c, 2, 2, 60, 0);

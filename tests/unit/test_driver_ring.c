@@ -33,7 +33,7 @@ static int set_up(void **state)
 
 	*state = &f;
 	if (driver_memory_create(&f.mem, ring_bytes(SIZE, true), 65536, 1, 0x4000, &err) ||
-	    ring_init(&f.ring, &f.mem, SIZE, false, true, 0))
+	    ring_init(&f.ring, &f.mem, SIZE, false, false, true, 0))
 		return -1;
 	f.buffer = driver_memory_alloc(&f.mem, 4096, 64);
 	f.ring.kick = eventfd(0, EFD_NONBLOCK);
@@ -342,10 +342,10 @@ static void sizes_are_checked(void **state)
 	struct fixture *f = *state;
 	struct driver_ring r;
 
-	assert_int_equal(ring_init(&r, &f->mem, 0, false, false, 0), -EINVAL);
-	assert_int_equal(ring_init(&r, &f->mem, 3, false, false, 0), -EINVAL);
-	assert_int_equal(ring_init(&r, &f->mem, 65536, false, false, 0), -EINVAL);
-	assert_int_equal(ring_init(&r, &f->mem, 32768, false, false, 0), -ENOMEM);
+	assert_int_equal(ring_init(&r, &f->mem, 0, false, false, false, 0), -EINVAL);
+	assert_int_equal(ring_init(&r, &f->mem, 3, false, false, false, 0), -EINVAL);
+	assert_int_equal(ring_init(&r, &f->mem, 65536, false, false, false, 0), -EINVAL);
+	assert_int_equal(ring_init(&r, &f->mem, 32768, false, false, false, 0), -ENOMEM);
 }
 
 int main(void)
