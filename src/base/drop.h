@@ -27,7 +27,8 @@
 	X(QUEUE_DISABLED, queue_disabled, INGRESS, "sent on a queue that the guest has disabled") \
 	X(NO_DESTINATION, no_destination, INGRESS, "no other port to send to")                    \
 	X(SAME_PORT, same_port, INGRESS, "destination is behind the port it came from")           \
-	X(PORT_DOWN, port_down, EGRESS, "the port has no running queue to receive with")          \
+	X(PORT_DOWN, port_down, EGRESS,                                                           \
+	  "no queue of the port runs to receive with, or its link is down")                       \
 	X(FULL, full, EGRESS, "no room in the receiver's rx ring")                                \
 	X(TOO_BIG, too_big, EGRESS, "longer than the receiver's buffers or MTU allow")            \
 	X(HEADER_TOO_LONG, header_too_long, EGRESS,                                               \

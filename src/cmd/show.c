@@ -182,7 +182,10 @@ static void show_queues(const json_t *rows)
 		number_cell(&t, row, "queue");
 		table_cell(&t, "%s", text_of(row, "direction"));
 		table_cell(&t, "%s", text_of(row, "state"));
-		number_cell(&t, row, "size");
+		if (number_of(row, "size"))
+			number_cell(&t, row, "size");
+		else
+			table_cell(&t, "-");
 		number_cell(&t, row, "frames");
 		number_cell(&t, row, "bytes");
 		number_cell(&t, row, "segments");

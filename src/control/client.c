@@ -104,7 +104,8 @@ int client_call(const char *path, const char *method, json_t *params, json_t **r
 	if (!r)
 		r = receive_line(fd, &line);
 	if (r < 0)
-		error_set(err, -r, "the switch does not answer: %s",
+		error_set(err, -r, "%s: no answer (%s); is it the control socket of a switch?",
+			  path ? path : "control socket",
 			  r == -EAGAIN ? "it took too long" : strerror(-r));
 	else
 		r = read_answer(line, ret_result, err);

@@ -69,7 +69,7 @@ struct queue_report {
 /* One row of `show port`. */
 struct port_report {
 	const char *state;    /* "waiting", "connected", "agreed", "up"; "down", "gone" (devices) */
-	char reason[256];     /* why it carries nothing; "" when up */
+	char reason[256];     /* why it carries nothing; "" when it does */
 	char last_error[256]; /* "" if none */
 	uint64_t features;    /* agreed virtio features */
 	unsigned queue_pairs; /* up */

@@ -170,6 +170,7 @@ static void session_changed(void *ctx)
 		return;
 	p->was_up = pairs;
 	if (pairs) {
+		p->last_error[0] = '\0'; /* of a session before: it does not matter any more */
 		features_text(p->dev.features, names, sizeof(names));
 		log_event(LOG_INFO, p->port.name, "up: %s", names);
 	} else {
@@ -337,7 +338,7 @@ static int check_options(const struct vhost_user_port *p, bool has_mode, struct 
 	if (!!c->listen + !!c->connect + (c->fd >= 0) != 1)
 		return error_set(err, EINVAL,
 				 "a vhost-user port wants one, and only one, of listen=PATH, "
-				 "connect=PATH and fd=N");
+				 "connect=PATH and fd=N (fd= with 'ringway run' only)");
 	if (!c->listen && (has_mode || c->group != (gid_t)-1))
 		return error_set(err, EINVAL, "mode= and group= go with listen=");
 	return 0;

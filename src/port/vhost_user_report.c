@@ -33,7 +33,11 @@ static void report_resting(const struct vhost_device *dev, struct port_report *r
 	const struct vhost_ring *refused = refused_ring(dev);
 
 	ret->state = "agreed";
-	if (refused)
+	if (!dev->mem)
+		snprintf(ret->reason, sizeof(ret->reason),
+			 "the front-end has sent no memory: give the guest memory that is shared "
+			 "(memory-backend-memfd,share=on)");
+	else if (refused)
 		snprintf(ret->reason, sizeof(ret->reason),
 			 "ring %u: size %u is more than queue-size-max=%u; start QEMU with "
 			 "rx_queue_size= and tx_queue_size= no larger",
@@ -41,6 +45,15 @@ static void report_resting(const struct vhost_device *dev, struct port_report *r
 	else
 		snprintf(ret->reason, sizeof(ret->reason),
 			 "no ring is up: the guest's driver has not started its queues");
+}
+
+static bool traffic(const struct port_counters *c)
+{
+	uint64_t n = c->frames;
+
+	for (unsigned i = 0; i < DROP_COUNT; i++)
+		n += c->dropped[i];
+	return n;
 }
 
 static void report_state(struct vhost_user_port *p, struct port_report *ret)
@@ -59,11 +72,17 @@ static void report_state(struct vhost_user_port *p, struct port_report *ret)
 		report_resting(dev, ret);
 	} else {
 		ret->state = "up";
+		/* Without share=on a guest writes to a copy of its own, and this memory stays
+		 * empty. */
+		if (!traffic(&ret->ingress))
+			snprintf(
+				ret->reason, sizeof(ret->reason),
+				"the guest has sent nothing; if it did, its memory lacks share=on");
 	}
 	if (broken >= 0) {
 		ret->state = "broken";
 		snprintf(ret->reason, sizeof(ret->reason),
-			 "ring %d: its available index jumped by more than the ring holds; reset "
+			 "ring %d: what the guest made available makes no sense; reset "
 			 "the guest's driver",
 			 broken);
 	}
@@ -85,7 +104,6 @@ void vhost_user_report(struct port *port, struct port_report *ret)
 	ret->queue_pairs = device_pairs_up(&p->dev);
 	ret->features = p->dev.features;
 	ret->mtu = device_mtu(&p->dev);
-	report_state(p, ret);
 	snprintf(ret->last_error, sizeof(ret->last_error), "%s", p->last_error);
 	for (unsigned i = 0; i < p->dev.rings; i++) {
 		if (p->dev.ring[i])
@@ -94,6 +112,7 @@ void vhost_user_report(struct port *port, struct port_report *ret)
 	}
 	for (unsigned i = 0; i < DROP_COUNT; i++)
 		ret->egress.dropped[i] += load_relaxed(&port->egress_dropped[i]);
+	report_state(p, ret);
 }
 
 static const char *const states[] = {

@@ -314,6 +314,43 @@ static void disabled_before_the_first_enable_it_rests_later_it_drains(void **sta
 	assert_int_equal(device_pairs_up(&rig->dev), 0);
 }
 
+/* Tables of nothing, one of which is nearly all that is walked for a batch: each has its own. */
+static void long_chains_share_what_a_batch_may_walk(void **state)
+{
+	const unsigned links = 2000, table = MEMORY_SIZE / 2;
+	struct batch *b = aligned_alloc(CACHE_LINE, sizeof(*b));
+	struct virtq_calls calls = { 0 };
+	struct vring_desc *desc = (struct vring_desc *)(rig->base + table);
+	struct vring_avail *avail;
+	struct virtq *vq;
+	unsigned batches = 0;
+
+	start_ring(1, MODERN | BIT(VIRTIO_RING_F_INDIRECT_DESC));
+	vq = &rig->dev.ring[1]->vq;
+	for (unsigned i = 0; i < links; i++)
+		desc[i] = (struct vring_desc){ .addr = MEMORY_GPA,
+					       .flags = i + 1 < links ? VRING_DESC_F_NEXT : 0,
+					       .next = (uint16_t)(i + 1) };
+	desc = (struct vring_desc *)vq->addr.desc;
+	avail = (struct vring_avail *)vq->addr.avail;
+	for (unsigned i = 0; i < RING_SIZE; i++) {
+		desc[i] = (struct vring_desc){ .addr = MEMORY_GPA + table,
+					       .len = links * sizeof(*desc),
+					       .flags = VRING_DESC_F_INDIRECT };
+		avail->ring[i] = (uint16_t)i;
+	}
+	avail->idx = RING_SIZE;
+	while (virtq_collect(vq, b)) {
+		assert_int_equal(b->chains, 1);
+		virtq_complete(vq, b, &calls);
+		batches++;
+	}
+	assert_int_equal(batches, RING_SIZE);
+	assert_int_equal(vq->stats.dropped[DROP_HEADER_SHORT], RING_SIZE);
+	vq->call_pending = false;
+	free(b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -333,6 +370,7 @@ int main(void)
 		T(rings_must_lie_aligned_in_one_region),
 		T(user_addresses_cannot_hide_that_a_ring_is_unaligned),
 		T(disabled_before_the_first_enable_it_rests_later_it_drains),
+		T(long_chains_share_what_a_batch_may_walk),
 #undef T
 	};
 
