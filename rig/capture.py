@@ -1,10 +1,13 @@
 """Checks the checksums of what arrives at a device as its raw sockets see it, after the kernel has taken the frame in.
 
-What a frame says of itself decides what has to be in it: where the kernel tells (PACKET_AUXDATA) that the checksum is
+At the host, what a frame says of itself decides what has to be in it: where the kernel tells (PACKET_AUXDATA) that the checksum is
 still to be made, the field must hold the sum of the pseudo header, else the true checksum."""
+import re
 import socket
 import struct
 import threading
+
+from rig import RigError
 
 SOL_PACKET = 263
 PACKET_AUXDATA = 8
@@ -13,6 +16,8 @@ TP_STATUS_CSUMNOTREADY = 8
 CHECKSUM_AT = {socket.IPPROTO_TCP: 16, socket.IPPROTO_UDP: 6}
 ETHERNET = 14
 BUFFER = 8 << 20
+SNIFFED = 100
+LOADS = {"tcp": "", "udp": "-u -b 50M -l 1000"}  # iperf3's words
 
 
 def wrong(frame, unfinished):
@@ -79,3 +84,34 @@ class Capture:
 
     def __str__(self):
         return f"{self.frames} frames, {self.unfinished} with a checksum to be made"
+
+
+class Sniffer:
+    """tcpdump in a guest, which knows nothing of checksums that are left to be made, as a DHCP client that reads raw."""
+
+    def __init__(self, guest, count, expression, device="eth0"):
+        self.count = count
+        self.job = guest.start(f"timeout 60 tcpdump -Z root -vv -n -i {device} -Q in -s 2000 -c {count} '{expression}' "
+                               "2>sniffer")
+        guest.output("until grep -q listening sniffer; do sleep 0.1; done; rm sniffer", timeout=20)
+
+    def check(self):
+        """Every frame had the checksum of its bytes, of UDP or TCP."""
+        text = self.job.output(90)
+        right = len(re.findall(r"udp sum ok|cksum 0x\w+ \(correct\)", text))
+        wrong = len(re.findall(r"bad udp cksum|incorrect ->", text))
+        if wrong or right < self.count:
+            raise RigError(f"of {self.count} checksums {right} were right and {wrong} wrong")
+
+
+def check_finished(sender, receiver, device="eth0"):
+    """Nothing that arrives at a guest's device has a checksum that is still to be made, large segments or not."""
+    devices = {"eth0", device}
+    for name in devices:
+        receiver.output(f"ethtool -K {name} gro off")
+    for protocol, words in LOADS.items():
+        sniffer = Sniffer(receiver, SNIFFED, f"{protocol} and greater 200", device)
+        sender.output(f"iperf3 -c {receiver.address} -t 1 {words}")
+        sniffer.check()
+    for name in devices:
+        receiver.output(f"ethtool -K {name} gro on")

@@ -40,6 +40,8 @@ class Tap:
             self.failed += 1
             self._point("not ok", name)
             self.note(error if isinstance(error, RigError) else traceback.format_exc())
+            for note in getattr(error, "__notes__", []):
+                self.note(note)
             if self.report:
                 self.note(self.report())
         else:
