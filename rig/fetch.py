@@ -23,6 +23,7 @@ QEMU = "qemu-system-x86_64"
 QEMU_OLDEST = (9, 2)  # the first with reconnect-ms, and past the crash named above
 PACKAGES = ["qemu-system-x86", "busybox-static", "ethtool", "iperf3", "iproute2", "sockperf", "tcpdump"]
 TOOLS = ["busybox", "ethtool", "iperf3", "ip", "sockperf", "tcpdump"]
+FIRMWARE = ["usr/share/qemu", "usr/share/seabios", "usr/lib/ipxe/qemu"]
 KERNEL_PACKAGE = "linux-image-cloud-amd64"
 BACKPORTS = ["bookworm"]  # releases whose own QEMU is too old
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -93,14 +94,11 @@ class Peers:
 
     def qemu_data(self):
         """Where an unpacked QEMU finds its firmware."""
-        return [str(self.root / d) for d in ("usr/share/qemu", "usr/share/seabios")]
+        return [str(self.root / folder) for folder in FIRMWARE]
 
-    def network_rom(self):
-        """iPXE for QEMU's virtio-net; QEMU's package brings it along."""
-        for root in (self.root, Path("/")):
-            if (rom := root / "usr/lib/ipxe/qemu/pxe-virtio.rom").exists():
-                return rom
-        return None
+    def network_boot(self):
+        """Whether QEMU's virtio-net has iPXE in its ROM; QEMU's package brings it along."""
+        return any((root / FIRMWARE[-1] / "efi-virtio.rom").exists() for root in (self.root, Path("/")))
 
     def kernel(self):
         return next(iter(sorted(self.root.glob("boot/vmlinuz-*"))), None)

@@ -126,10 +126,10 @@ class Guest:
     """`path` is the vhost-user socket; QEMU connects to it and reconnects, or listens on it if `server`. With
     `netdev`, QEMU's words for another back end, the guest is on that instead, for comparison.
 
-    `device` holds properties of virtio-net-pci, such as {"mrg_rxbuf": "off"}; a "romfile" among them boots the guest, which
-    is given no kernel otherwise."""
+    `device` holds properties of virtio-net-pci, such as {"mrg_rxbuf": "off"}. With `netboot` the guest is given no
+    kernel, and boots by the device's ROM."""
 
-    def __init__(self, number, path, folder, server=False, queues=1, device=None, netdev=None):
+    def __init__(self, number, path, folder, server=False, queues=1, device=None, netdev=None, netboot=False):
         self.name = f"vm{number}"
         self.address = f"192.0.2.{number}"
         self.console = Path(folder) / f"{self.name}.console"
@@ -142,7 +142,7 @@ class Guest:
         accel = accelerator(peers)
         role = "server=on" if server else "reconnect-ms=1000"
         properties = {"mac": f"52:54:00:00:02:{number:02x}", "mq": "on" if queues > 1 else "off",
-                      "vectors": 2 * queues + 2, "romfile": "", **(device or {})}
+                      "vectors": 2 * queues + 2, **({"bootindex": 1} if netboot else {"romfile": ""}), **(device or {})}
         command = [
             peers.qemu(), *itertools.chain(*(("-L", data) for data in peers.qemu_data())),
             "-machine", "q35,memory-backend=ram", "-accel", accel, "-smp", min(queues, 2), "-m", MEMORY,
@@ -150,8 +150,8 @@ class Guest:
             # the switches of address space that isolate a kernel against attacks an emulated CPU does not know.
             "-cpu", "host" if accel == "kvm" else "qemu64",
             "-object", f"memory-backend-memfd,id=ram,size={MEMORY},share=on",
-            "-nodefaults", "-display", "none",
-            *([] if properties["romfile"] else
+            "-nodefaults", "-display", "none", "-name", f"{self.name},debug-threads=on",
+            *([] if netboot else
               ["-kernel", peers.kernel(), "-initrd", image.image(peers), "-append", self.kernel_arguments(number)]),
             "-serial", f"file:{self.console}",
             *self.commands.chardev("commands"), "-serial", "chardev:commands",
@@ -225,6 +225,10 @@ class Guest:
         """Presses the reset button; wait_boot tells when the guest is back."""
         self.booted.clear()
         self.qmp.execute("system_reset")
+
+    def cpu_seconds_outside(self):
+        """QEMU's time outside the threads in which the guest runs."""
+        return self.process.cpu_seconds() - self.process.cpu_seconds(threads="CPU ")
 
     def pause(self):
         self.qmp.execute("stop")
