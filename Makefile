@@ -6,7 +6,7 @@ DESTDIR :=
 BINARY := $(BUILD)/ringway
 
 .DEFAULT_GOAL := all
-.PHONY: all demo check check-guests check-matrix bench bench-guests bench-instructions lint format install clean help
+.PHONY: all demo check check-guests check-matrix bench bench-guests bench-host bench-instructions lint format install clean help
 
 all: ## build build/ringway
 	@scripts/deps build
@@ -25,10 +25,7 @@ check: ## run all tests and the linters
 check-guests: ## the whole matrix of guest features (an hour and more without KVM)
 	@scripts/deps check
 	@$(MAKE) --no-print-directory all
-	@python3 -m tests.guests.test_features --all $(BINARY)
-	@python3 -m tests.guests.test_host --all $(BINARY)
-	@python3 -m tests.guests.test_unlike --all $(BINARY)
-	@python3 -m tests.guests.test_tunnels --all $(BINARY)
+	@for test in features host unlike tunnels; do python3 -m tests.guests.test_$$test --all $(BINARY) || exit 1; done
 
 check-matrix: ## drivers of all sets of offloads meet all others (minutes)
 	@scripts/deps check
@@ -44,6 +41,11 @@ bench-guests: ## compare with two taps on a Linux bridge, between QEMU guests (r
 	@scripts/deps check
 	@$(MAKE) --no-print-directory all
 	@python3 bench/guests.py --binary $(BINARY)
+
+bench-host: ## compare with QEMU's own tap and with passt, between a QEMU guest and its host (root)
+	@scripts/deps host
+	@$(MAKE) --no-print-directory all
+	@python3 bench/host.py --binary $(BINARY)
 
 bench-instructions: ## instructions per frame of each stage, by callgrind, into docs/instructions.md
 	@scripts/deps check

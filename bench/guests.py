@@ -67,41 +67,65 @@ def measure(side, streams, seconds):
     return {"gbits": stream.gbits, "cpu": (qemu + switch) / gib, "switch": switch / gib, "retransmits": stream.retransmits}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def interleave(makers, measure_one, repeat):
+    """Runs of every side, a list of dicts by its name; the sides take turns, and change their order each time."""
+    sides, runs = {}, {name: [] for name in makers}
+    try:
+        for name, make in makers.items():
+            sides[name] = make()
+            for guest in sides[name].guests:
+                guest.pause()
+        for turn in range(repeat):
+            for name in list(makers)[::1 if turn % 2 else -1]:
+                runs[name].append(measure_one(sides[name]))
+                print(f"{turn + 1}/{repeat} {name}: " +
+                      ", ".join(f"{key} {value:.2f}" for key, value in runs[name][-1].items()), flush=True)
+    finally:
+        for side in sides.values():
+            side.close()
+    return runs
+
+
+def spread(values):
+    values = sorted(values)
+    return f"{statistics.median(values):.2f} ({values[0]:.2f}-{values[-1]:.2f})"
+
+
+def summarize(runs, out):
+    """Median and extremes of each figure, and of ringway's ratio to every other side in the same turn."""
+    with open(out, "w", encoding="utf-8") as file:
+        json.dump(runs, file, indent=1)
+    ours = runs["ringway"]
+    for key in ours[0]:
+        print(f"{key:14} " + "   ".join(f"{name} {spread([run[key] for run in found])}" for name, found in runs.items()))
+        for name, found in runs.items():
+            ratios = [our[key] / other[key] for our, other in zip(ours, found) if other[key]]
+            if name != "ringway" and ratios and not key.startswith("retransmits"):
+                print(f"{'':14} ratio to {name} {spread(ratios)}")
+
+
+def arguments_of(description, out):
+    """The command line; goes on in a network namespace of its own."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--binary", default="build/ringway")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=6, help="of each run")
     parser.add_argument("--streams", type=int, default=1)
-    parser.add_argument("--out", default="build/guests.json")
+    parser.add_argument("--out", default=out)
     arguments = parser.parse_args()
     if os.getuid() != 0:
         parser.error("taps want root")
     if IN_NAMESPACE not in os.environ:
         os.environ[IN_NAMESPACE] = "1"
         os.execvp("unshare", ["unshare", "--net", sys.executable, *sys.argv])
+    return arguments
 
-    sides, runs = {}, {"ringway": [], "bridge": []}
-    try:
-        for name, make in (("ringway", lambda: Pair(arguments.binary)), ("bridge", Bridge)):
-            sides[name] = make()
-            for guest in sides[name].guests:
-                guest.pause()
-        for turn in range(arguments.repeat):
-            for name in ("ringway", "bridge") if turn % 2 else ("bridge", "ringway"):
-                runs[name].append(measure(sides[name], arguments.streams, arguments.seconds))
-                print(f"{turn + 1}/{arguments.repeat} {name}: " +
-                      ", ".join(f"{key} {value:.2f}" for key, value in runs[name][-1].items()), flush=True)
-    finally:
-        for side in sides.values():
-            side.close()
-    with open(arguments.out, "w", encoding="utf-8") as out:
-        json.dump(runs, out, indent=1)
-    for key in ("gbits", "cpu", "switch", "retransmits"):
-        columns = {name: sorted(run[key] for run in found) for name, found in runs.items()}
-        text = "   ".join(f"{name} {statistics.median(v):.2f} ({v[0]:.2f}-{v[-1]:.2f})" for name, v in columns.items())
-        ratios = sorted(a[key] / b[key] for a, b in zip(runs["ringway"], runs["bridge"]) if b[key])
-        print(f"{key:12} {text}" + (f"   ratio {statistics.median(ratios):.2f} ({ratios[0]:.2f}-{ratios[-1]:.2f})" if ratios else ""))
+
+def main():
+    arguments = arguments_of(__doc__, "build/guests.json")
+    runs = interleave({"ringway": lambda: Pair(arguments.binary), "bridge": Bridge},
+                      lambda side: measure(side, arguments.streams, arguments.seconds), arguments.repeat)
+    summarize(runs, arguments.out)
     return 0
 
 

@@ -106,6 +106,7 @@ class Peer(Host):
     """A host that takes commands as a guest does, so that traffic.py can have it at either end."""
 
     name = "host"
+    server = "exec iperf3 -s"
 
     def __init__(self, folder, device, address):
         self.folder = Path(folder) / self.name
@@ -117,7 +118,7 @@ class Peer(Host):
         self.jobs = []
         super().__init__(self.folder, device, address)
         self.process = self.holder
-        self.start("exec iperf3 -s")
+        self.start(self.server)
 
     def start(self, line):
         """Starts a command and returns at once."""
@@ -146,6 +147,11 @@ class Peer(Host):
             "exec dnsmasq --keep-in-foreground --conf-file=/dev/null --port=0 --user=root --no-ping --pid-file=",
             f"--bind-interfaces --interface={self.device} --dhcp-range=192.0.2.100,192.0.2.110,2m",
             f"--dhcp-leasefile={self.folder}/leases --log-dhcp --log-facility=-", *options]))
+
+    def pause(self):
+        """A host goes on."""
+
+    resume = pause
 
     def console_tail(self, lines):
         return self.jobs[-1].tail(lines) if self.jobs else ""

@@ -7,6 +7,11 @@ from pathlib import Path
 STOP_SECONDS = 10
 
 
+def stat_seconds(path):
+    fields = path.read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Process:
     def __init__(self, command, log, env=None, options=(), pass_fds=()):
         """`options` are setpriv's: it is there on every Debian, and ends the child when the parent is killed."""
@@ -33,10 +38,12 @@ class Process:
     def tail(self, lines):
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
-    def cpu_seconds(self):
-        """User and system time of all its threads."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    def cpu_seconds(self, threads=None):
+        """User and system time of all its threads, or of those whose name starts with `threads`."""
+        if threads is None:
+            return stat_seconds(Path(f"/proc/{self.pid}/stat"))
+        tasks = Path(f"/proc/{self.pid}/task").iterdir()
+        return sum(stat_seconds(task / "stat") for task in tasks if (task / "comm").read_text().startswith(threads))
 
     def signal(self, number):
         if self.child.poll() is None:

@@ -44,6 +44,7 @@ class Stream:
     gbits: float  # per second, as received
     bytes: int
     retransmits: int
+    cpu: tuple  # seconds of iperf3 in the sender and in the receiver
 
 
 def iperf(sender, receiver, seconds=5, streams=1):
@@ -51,7 +52,8 @@ def iperf(sender, receiver, seconds=5, streams=1):
     output = sender.output(f"iperf3 -J -c {receiver.address} -t {seconds} -P {streams}", timeout=10 * seconds + 60)
     end = json.loads(output)["end"]
     received = end["sum_received"]
-    return Stream(received["bits_per_second"] / 1e9, received["bytes"], end["sum_sent"]["retransmits"])
+    cpu = tuple(end["cpu_utilization_percent"][side] / 100 * received["seconds"] for side in ("host_total", "remote_total"))
+    return Stream(received["bits_per_second"] / 1e9, received["bytes"], end["sum_sent"]["retransmits"], cpu)
 
 
 def round_trips(sender, receiver, seconds=5):
