@@ -152,7 +152,7 @@ static enum drop deliver_segment(struct virtq *vq, struct source *from, const st
 static bool could_fit(const struct virtq *vq, const struct segments *s, uint32_t done,
 		      unsigned taken)
 {
-	uint64_t full = (uint64_t)done * (vq->hdr_len + segment_len(s, 0));
+	uint64_t full = MAX((uint64_t)done * (vq->hdr_len + segment_len(s, 0)), (uint64_t)1);
 	uint64_t last = (uint64_t)taken * (vq->hdr_len + segment_len(s, s->n - 1));
 
 	return (uint64_t)(s->n - 1) * taken + done * ((last + full - 1) / full) <=
