@@ -58,7 +58,6 @@ static frame_set *sorted_set(struct vswitch *sw, const struct port *source, stru
 static void learn(struct vswitch *sw, struct port_queue *queue, uint64_t src, uint32_t now)
 {
 	uint64_t learned = src | (uint64_t)now << 48;
-
 	uint16_t index = queue->port->index;
 
 	if (likely(queue->last_src == learned) || mac_is_group(src))

@@ -22,6 +22,13 @@ struct chain_table {
 	bool indirect;
 };
 
+/* Does another descriptor follow `d` in its chain? */
+static bool chain_goes_on(const struct virtq *vq, const struct chain_table *table,
+			  const struct vring_desc *d)
+{
+	return vq->packed ? table->links > 1 : d->flags & VRING_DESC_F_NEXT;
+}
+
 /* A descriptor in the split ring's form; a packed one has its flags behind its id (2.8.5). */
 static void chain_load(const struct virtq *vq, uintptr_t at, struct vring_desc *d)
 {
@@ -40,9 +47,8 @@ static enum drop chain_enter_indirect(const struct virtq *vq, struct chain_table
 	uint32_t run = 0;
 	uintptr_t at;
 
-	bool more = vq->packed ? table->links > 1 : d->flags & VRING_DESC_F_NEXT;
-
-	if (!vq->indirect || table->indirect || more || !d->len || d->len % DESC_SIZE)
+	if (!vq->indirect || table->indirect || chain_goes_on(vq, table, d) || !d->len ||
+	    d->len % DESC_SIZE)
 		return DROP_CHAIN_INDIRECT;
 	if (vq->packed && d->len / DESC_SIZE > CHAIN_LINKS_MAX)
 		return DROP_CHAIN_PIECES;
@@ -83,7 +89,7 @@ static enum drop chain_next(const struct virtq *vq, struct chain_table *table, s
 {
 	uint32_t next = d->next;
 
-	*ret_more = vq->packed ? table->links > 1 : d->flags & VRING_DESC_F_NEXT;
+	*ret_more = chain_goes_on(vq, table, d);
 	if (!*ret_more)
 		return DROP_NONE;
 	if (unlikely(!--table->links))
