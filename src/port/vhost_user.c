@@ -101,15 +101,11 @@ static void tx_changed(struct vhost_user_port *p, struct vhost_ring *ring)
 		log_event(LOG_ERROR, p->port.name, "no memory for its transmit queue");
 		return;
 	}
-	if (q->up && (!active || q->q.kick != ring->kick)) {
+	if (q->q.served && (!active || q->q.kick != ring->kick))
 		env->queue_down(env->ctx, &q->q);
-		q->up = false;
-	}
 	store_relaxed(&q->q.kick, ring->kick);
-	if (active && !q->up) {
-		q->up = true;
+	if (active && !q->q.served)
 		env->queue_up(env->ctx, &q->q);
-	}
 }
 
 /*
@@ -121,12 +117,30 @@ static void call_once(struct vhost_user_port *p, unsigned pair)
 	struct vhost_user_queue *q = p->queue[pair];
 	struct vhost_ring *rx = p->dev.ring[2 * pair];
 
-	if (!q || !q->up)
+	if (!q || !q->q.served)
 		return;
 	if (rx)
 		store_relaxed(&q->rx, &rx->vq);
 	store_release(&q->fresh, 1u); /* partner: vhost_user_collect() */
 	p->port.env->queue_up(p->port.env->ctx, &q->q);
+}
+
+/* Tells the log when the guest's network begins and ceases to work. */
+static void log_up(struct vhost_user_port *p)
+{
+	bool up = device_pairs_up(&p->dev) > 0;
+	char names[256];
+
+	if (up == p->was_up)
+		return;
+	p->was_up = up;
+	if (!up) {
+		log_event(LOG_INFO, p->port.name, "down: none of the guest's queues is up");
+		return;
+	}
+	p->last_error[0] = '\0'; /* of a session before: it does not matter any more */
+	features_text(p->dev.features, names, sizeof(names));
+	log_event(LOG_INFO, p->port.name, "up: %s", names);
 }
 
 static void ring_changed(struct vhost_device *dev, struct vhost_ring *ring)
@@ -138,6 +152,7 @@ static void ring_changed(struct vhost_device *dev, struct vhost_ring *ring)
 	else
 		rx_changed(p);
 	call_once(p, ring->index / 2);
+	log_up(p);
 }
 
 static const struct vhost_device_hooks device_hooks = { .ring_changed = ring_changed };
@@ -149,7 +164,6 @@ static void session_ended(void *ctx, const char *reason)
 	struct vhost_user_port *p = ctx;
 
 	p->session = NULL;
-	p->was_up = false;
 	if (reason[0])
 		snprintf(p->last_error, sizeof(p->last_error), "%s", reason);
 	if (p->harmful)
@@ -159,29 +173,7 @@ static void session_ended(void *ctx, const char *reason)
 	p->harmful = false;
 }
 
-/* Tells the log when the guest's network begins and ceases to work. */
-static void session_changed(void *ctx)
-{
-	struct vhost_user_port *p = ctx;
-	unsigned pairs = device_pairs_up(&p->dev);
-	char names[256];
-
-	if (!pairs == !p->was_up)
-		return;
-	p->was_up = pairs;
-	if (pairs) {
-		p->last_error[0] = '\0'; /* of a session before: it does not matter any more */
-		features_text(p->dev.features, names, sizeof(names));
-		log_event(LOG_INFO, p->port.name, "up: %s", names);
-	} else {
-		log_event(LOG_INFO, p->port.name, "down: the guest has stopped its queues");
-	}
-}
-
-static const struct session_hooks session_hooks = {
-	.ended = session_ended,
-	.changed = session_changed,
-};
+static const struct session_hooks session_hooks = { .ended = session_ended };
 
 static void endpoint_connected(void *ctx, int fd)
 {

@@ -24,7 +24,6 @@ struct vhost_user_queue {
 	struct port_queue q; /* first */
 	struct virtq *tx;
 	struct virtq *rx; /* NULL until the front-end mentions it */
-	bool up;	  /* control's: a worker has it */
 	uint32_t fresh;	  /* the pair was started or has another call descriptor: call once */
 };
 

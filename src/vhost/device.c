@@ -2,7 +2,7 @@
 /*
  * What the messages mean for features, status and memory.
  *
- * virtq_stop() and virtq_remap() take the ring's lock, so when one of them has returned for every
+ * virtq_stop() and virtq_start() take the ring's lock, so when one of them has returned for every
  * ring, no worker is in the old memory and it can be unmapped at once.
  */
 #include "vhost/device_priv.h"
@@ -67,15 +67,15 @@ void device_destroy(struct vhost_device *dev)
 	dev->rings = 0;
 }
 
-/* Features */
-
-static void restart_all(struct vhost_device *dev)
+static void update_all(struct vhost_device *dev)
 {
 	for (unsigned i = 0; i < dev->rings; i++) {
 		if (dev->ring[i])
-			device_ring_restart(dev, dev->ring[i]);
+			device_ring_update(dev, dev->ring[i]);
 	}
 }
+
+/* Features */
 
 uint64_t device_offer(struct vhost_device *dev)
 {
@@ -95,7 +95,7 @@ int device_set_features(struct vhost_device *dev, uint64_t features, struct erro
 	}
 	dev->features = features;
 	dev->agreed = true;
-	restart_all(dev);
+	update_all(dev);
 	return 0;
 }
 
@@ -128,18 +128,10 @@ int device_set_status(struct vhost_device *dev, uint64_t status, struct error *e
 	return 0;
 }
 
-static void adjust_all(struct vhost_device *dev)
-{
-	for (unsigned i = 0; i < dev->rings; i++) {
-		if (dev->ring[i])
-			device_ring_adjust(dev, dev->ring[i]);
-	}
-}
-
 void device_set_options(struct vhost_device *dev, const struct vhost_device_options *options)
 {
 	dev->options = *options;
-	adjust_all(dev);
+	update_all(dev);
 }
 
 int device_set_front_mtu(struct vhost_device *dev, uint64_t mtu, struct error *err)
@@ -148,7 +140,7 @@ int device_set_front_mtu(struct vhost_device *dev, uint64_t mtu, struct error *e
 		return error_set(err, EINVAL, "MTU %llu is not from %d to %d",
 				 (unsigned long long)mtu, DEVICE_MTU_MIN, UINT16_MAX);
 	dev->front_mtu = (uint16_t)mtu;
-	adjust_all(dev);
+	update_all(dev);
 	return 0;
 }
 
@@ -160,12 +152,7 @@ static void adopt_memory(struct vhost_device *dev, struct guest_memory *mem)
 	struct guest_memory *before = dev->mem;
 
 	dev->mem = mem;
-	for (unsigned i = 0; i < dev->rings; i++) {
-		struct vhost_ring *ring = dev->ring[i];
-
-		if (ring)
-			device_ring_remap(dev, ring);
-	}
+	update_all(dev);
 	guest_memory_free(before);
 }
 

@@ -3,8 +3,8 @@
  * A virtio-net device as a vhost-user front-end configures it: features, memory, rings.
  *
  * It belongs to a port and outlives the sessions that configure it, one at a time. Control thread
- * only; what the datapath needs of it is in the rings (virtq/virtq.h), which the device starts,
- * stops and remaps. A ring processes when it is *started* (a SET_VRING_KICK came, with or without
+ * only; what the datapath needs of it is in the rings (virtq/virtq.h), which the device starts
+ * and stops. A ring processes when it is *started* (a SET_VRING_KICK came, with or without
  * a descriptor, and no GET_VRING_BASE since), *mapped* (its addresses lie in the memory table) and
  * *enabled* (SET_VRING_ENABLE, or VHOST_USER_F_PROTOCOL_FEATURES was not agreed to). It does not
  * wait for a kick: one that came too early was not lost, and after a reconnect none comes.
@@ -53,7 +53,8 @@ struct vhost_device;
 struct vhost_device_hooks {
 	/*
 	 * `ring` began or ceased to process or drain, began anew, or has another kick descriptor:
-	 * look at virtq_state() and ring->kick. Also when one that processes has another call
+	 * look at virtq_state() and ring->kick, and have its worker look at it: its kicks may be
+	 * off, whatever that believes. Also when one that processes has another call
 	 * descriptor: what was published before it came has perhaps never been called. A kick that
 	 * goes is announced in three steps: `kick` becomes -1, this is called, and only then is it
 	 * closed, because the front-end holds the same eventfd, which would otherwise stay in an

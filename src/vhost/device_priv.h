@@ -5,14 +5,8 @@
 
 #include "vhost/device.h"
 
-/* Brings what the datapath does in line with what is known. */
+/* Brings what the datapath does in line with what is known: features, memory, options, messages. */
 void device_ring_update(struct vhost_device *dev, struct vhost_ring *ring);
-/* The same for what a ring takes over only when it starts: a running one starts anew with it. */
-void device_ring_restart(struct vhost_device *dev, struct vhost_ring *ring);
-/* For what it takes over while it runs. */
-void device_ring_adjust(struct vhost_device *dev, struct vhost_ring *ring);
-/* Into dev->mem; it stops if it is not there, and goes on in a later table that has it. */
-void device_ring_remap(struct vhost_device *dev, struct vhost_ring *ring);
 /* Until the next SET_VRING_KICK; closes the kick descriptor. */
 void device_ring_stop(struct vhost_device *dev, struct vhost_ring *ring);
 /* As it was before the session. */

@@ -111,51 +111,44 @@ static bool ring_locate(const struct vhost_device *dev, const struct vhost_ring 
 	       !(ret->avail & (is_packed(dev) ? 3 : 1)) && !(ret->used & 3);
 }
 
-static bool ring_ready(const struct vhost_device *dev, const struct vhost_ring *ring,
-		       struct virtq_addr *ret)
+/* What the datapath's part of the ring shall be. False: nothing, for now. */
+static bool ring_setup(const struct vhost_device *dev, const struct vhost_ring *ring,
+		       struct virtq_setup *ret)
 {
-	return ring->started && size_fits(dev, ring->size) && ring->has_addr && dev->agreed &&
-	       ring_locate(dev, ring, &ring->addr, ret);
-}
-
-/* What the datapath shall take as agreed. */
-static uint64_t ring_features(const struct vhost_device *dev)
-{
-	return dev->features & ~(dev->options.finish_csum ? BIT(VIRTIO_NET_F_GUEST_CSUM) : 0);
-}
-
-static void ring_begin(struct vhost_device *dev, struct vhost_ring *ring,
-		       const struct virtq_addr *addr, bool again)
-{
-	struct virtq_setup setup = {
+	*ret = (struct virtq_setup){
 		.mem = dev->mem,
-		.addr = *addr,
 		.size = ring->size,
 		.base = ring->base,
-		.features = ring_features(dev),
+		.features = dev->features,
 		.mtu = device_mtu(dev),
-		.again = again,
 	};
-
-	virtq_start(&ring->vq, &setup);
+	if (dev->options.finish_csum)
+		ret->features &= ~BIT(VIRTIO_NET_F_GUEST_CSUM);
+	return ring->started && size_fits(dev, ring->size) && ring->has_addr && dev->agreed &&
+	       ring_locate(dev, ring, &ring->addr, &ret->addr);
 }
 
-/* Brings the datapath's part in line with what is known. True if it now does something else. */
+/* True if the owner has to look at it: it does something else now, or began anew. */
 static bool ring_sync(struct vhost_device *dev, struct vhost_ring *ring)
 {
 	enum virtq_state before = virtq_state(&ring->vq);
-	bool enabled = device_ring_enabled(dev, ring);
-	struct virtq_addr addr;
+	bool enabled = device_ring_enabled(dev, ring), anew = false;
+	struct virtq_setup setup;
 
+	if (ring->refused_size && ring->refused_size <= dev->options.size_max) {
+		ring->size = (uint16_t)ring->refused_size;
+		ring->refused_size = 0;
+	}
 	if (ring->vq.enabled != enabled)
 		virtq_set_enabled(&ring->vq, enabled);
-	if (!ring_ready(dev, ring, &addr)) {
-		if (ring->vq.started)
+	if (!ring_setup(dev, ring, &setup)) {
+		if (before != VIRTQ_STOPPED)
 			ring->base = virtq_stop(&ring->vq);
-	} else if (!ring->vq.started && !dev->refused) {
-		ring_begin(dev, ring, &addr, false);
+	} else if (before == VIRTQ_STOPPED ? !dev->refused : !virtq_runs_as(&ring->vq, &setup)) {
+		virtq_start(&ring->vq, &setup);
+		anew = true;
 	}
-	return virtq_state(&ring->vq) != before;
+	return anew || virtq_state(&ring->vq) != before;
 }
 
 void device_ring_update(struct vhost_device *dev, struct vhost_ring *ring)
@@ -164,35 +157,11 @@ void device_ring_update(struct vhost_device *dev, struct vhost_ring *ring)
 		tell(dev, ring);
 }
 
-void device_ring_adjust(struct vhost_device *dev, struct vhost_ring *ring)
-{
-	if (ring->refused_size && ring->refused_size <= dev->options.size_max) {
-		ring->size = (uint16_t)ring->refused_size;
-		ring->refused_size = 0;
-		device_ring_update(dev, ring);
-	}
-	virtq_adjust(&ring->vq, ring_features(dev), device_mtu(dev));
-}
-
-void device_ring_restart(struct vhost_device *dev, struct vhost_ring *ring)
-{
-	const struct virtq *vq = &ring->vq;
-	struct virtq_addr addr;
-
-	if (vq->started && ring_ready(dev, ring, &addr) &&
-	    (vq->features != ring_features(dev) || memcmp(&vq->addr, &addr, sizeof(addr)) != 0)) {
-		ring->base = virtq_stop(&ring->vq);
-		ring_begin(dev, ring, &addr, true);
-		tell(dev, ring); /* its kicks are off now, whatever its worker believes */
-	}
-	device_ring_update(dev, ring);
-}
-
 /* Until the next SET_VRING_KICK. See ring_changed for the order. */
 void device_ring_stop(struct vhost_device *dev, struct vhost_ring *ring)
 {
 	/* A broken ring rests already, but its owner has not been told. */
-	bool was_started = ring->vq.started;
+	bool was_started = virtq_state(&ring->vq) != VIRTQ_STOPPED;
 	int fd = ring->kick;
 
 	ring->kick = -1;
@@ -215,15 +184,6 @@ void device_ring_reset(struct vhost_device *dev, struct vhost_ring *ring)
 	ring->has_addr = ring->enabled = false;
 }
 
-void device_ring_remap(struct vhost_device *dev, struct vhost_ring *ring)
-{
-	struct virtq_addr addr;
-
-	if (ring->vq.started && ring_ready(dev, ring, &addr))
-		virtq_remap(&ring->vq, dev->mem, &addr);
-	device_ring_update(dev, ring);
-}
-
 /* Messages about one ring */
 
 int device_set_size(struct vhost_device *dev, unsigned index, uint32_t size, struct error *err)
@@ -238,7 +198,7 @@ int device_set_size(struct vhost_device *dev, unsigned index, uint32_t size, str
 		r = get_ring(dev, index, &ring, err);
 	if (r)
 		return r;
-	if (ring->vq.started)
+	if (virtq_state(&ring->vq) != VIRTQ_STOPPED)
 		device_ring_stop(dev, ring);
 	ring->refused_size = size > dev->options.size_max ? size : 0;
 	ring->size = ring->refused_size ? 0 : (uint16_t)size;
@@ -254,7 +214,6 @@ int device_set_size(struct vhost_device *dev, unsigned index, uint32_t size, str
 int device_set_base(struct vhost_device *dev, unsigned index, uint32_t base, struct error *err)
 {
 	struct vhost_ring *ring = NULL;
-	struct virtq_addr addr;
 	int r = check_index(index, err);
 
 	if (!r && base > UINT16_MAX && !is_packed(dev))
@@ -263,14 +222,9 @@ int device_set_base(struct vhost_device *dev, unsigned index, uint32_t base, str
 		r = get_ring(dev, index, &ring, err);
 	if (r)
 		return r;
-	if (ring->vq.started && ring_ready(dev, ring, &addr)) {
-		virtq_stop(&ring->vq);
-		ring->base = base;
-		ring_begin(dev, ring, &addr, true);
-		tell(dev, ring);
-	} else {
-		ring->base = base;
-	}
+	virtq_stop(&ring->vq);
+	ring->base = base;
+	device_ring_update(dev, ring);
 	return 0;
 }
 
@@ -292,7 +246,7 @@ int device_set_addr(struct vhost_device *dev, unsigned index, const struct vhost
 		return error_set(err, EFAULT, "ring %u is not within one memory region", index);
 	ring->addr = *addr;
 	ring->has_addr = true;
-	device_ring_restart(dev, ring);
+	device_ring_update(dev, ring);
 	return 0;
 }
 

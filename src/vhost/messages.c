@@ -214,9 +214,8 @@ HANDLER(refuse)
 #define TABLE  sizeof(struct vhost_user_memory)
 #define ANY    VHOST_USER_PAYLOAD_MAX
 
-#define CHANGES MESSAGE_CHANGES
-#define NOFD	MESSAGE_NOFD
-#define FATAL	MESSAGE_FATAL
+#define NOFD  MESSAGE_NOFD
+#define FATAL MESSAGE_FATAL
 
 #define F(name) (1u << VHOST_USER_PROTOCOL_F_##name)
 
@@ -229,28 +228,28 @@ static const struct message_type types[] = {
 	/* clang-format off */
 	/*  request		   payload	fds    reply  needs	flags		   handler */
 	ROW(GET_FEATURES,	   0, 0,	0, 0,  U64,   0,	0,		   get_features)
-	ROW(SET_FEATURES,	   U64, U64,	0, 0,  0,     0,	CHANGES,	   set_features)
+	ROW(SET_FEATURES,	   U64, U64,	0, 0,  0,     0,	0,		   set_features)
 	ROW(SET_OWNER,		   0, 0,	0, 0,  0,     0,	0,		   nothing_to_do)
 	ROW(RESET_OWNER,	   0, 0,	0, 0,  0,     0,	0,		   nothing_to_do)
-	ROW(SET_MEM_TABLE,	   8, TABLE,	0, 8,  0,     0,	CHANGES | FATAL,   set_mem_table)
-	ROW(SET_VRING_NUM,	   STATE, STATE, 0, 0, 0,     0,	CHANGES,	   set_vring_num)
-	ROW(SET_VRING_ADDR,	   ADDR, ADDR,	0, 0,  0,     0,	CHANGES,	   set_vring_addr)
-	ROW(SET_VRING_BASE,	   STATE, STATE, 0, 0, 0,     0,	CHANGES,	   set_vring_base)
-	ROW(GET_VRING_BASE,	   STATE, STATE, 0, 0, STATE, 0,	CHANGES,	   get_vring_base)
-	ROW(SET_VRING_KICK,	   U64, U64,	0, 1,  0,     0,	CHANGES | NOFD,	   set_vring_kick)
+	ROW(SET_MEM_TABLE,	   8, TABLE,	0, 8,  0,     0,	FATAL,		   set_mem_table)
+	ROW(SET_VRING_NUM,	   STATE, STATE, 0, 0, 0,     0,	0,		   set_vring_num)
+	ROW(SET_VRING_ADDR,	   ADDR, ADDR,	0, 0,  0,     0,	0,		   set_vring_addr)
+	ROW(SET_VRING_BASE,	   STATE, STATE, 0, 0, 0,     0,	0,		   set_vring_base)
+	ROW(GET_VRING_BASE,	   STATE, STATE, 0, 0, STATE, 0,	0,		   get_vring_base)
+	ROW(SET_VRING_KICK,	   U64, U64,	0, 1,  0,     0,	NOFD,		   set_vring_kick)
 	ROW(SET_VRING_CALL,	   U64, U64,	0, 1,  0,     0,	NOFD,		   set_vring_call)
 	ROW(SET_VRING_ERR,	   U64, U64,	0, 1,  0,     0,	NOFD,		   set_vring_err)
 	ROW(GET_PROTOCOL_FEATURES, 0, 0,	0, 0,  U64,   0,	0,		   get_protocol_features)
-	ROW(SET_PROTOCOL_FEATURES, U64, U64,	0, 0,  0,     0,	CHANGES,	   set_protocol_features)
+	ROW(SET_PROTOCOL_FEATURES, U64, U64,	0, 0,  0,     0,	0,		   set_protocol_features)
 	/* Front-ends ask for this one when MQ was offered, agreed to or not. */
 	ROW(GET_QUEUE_NUM,	   0, 0,	0, 0,  U64,   0,	0,		   get_queue_num)
 	/* QEMU sends it before SET_FEATURES, so that no feature can be asked for. */
-	ROW(SET_VRING_ENABLE,	   STATE, STATE, 0, 0, 0,     0,	CHANGES,	   set_vring_enable)
-	ROW(NET_SET_MTU,	   U64, U64,	0, 0,  0,     F(NET_MTU), CHANGES,	   net_set_mtu)
+	ROW(SET_VRING_ENABLE,	   STATE, STATE, 0, 0, 0,     0,	0,		   set_vring_enable)
+	ROW(NET_SET_MTU,	   U64, U64,	0, 0,  0,     F(NET_MTU), 0,	   net_set_mtu)
 	ROW(GET_MAX_MEM_SLOTS,	   0, 0,	0, 0,  U64,   F(CONFIGURE_MEM_SLOTS), 0,   get_max_mem_slots)
-	ROW(ADD_MEM_REG,	   REGION, REGION, 1, 1, 0,   F(CONFIGURE_MEM_SLOTS), CHANGES | FATAL, add_mem_reg)
-	ROW(REM_MEM_REG,	   REGION, REGION, 0, 1, 0,   F(CONFIGURE_MEM_SLOTS), CHANGES, rem_mem_reg)
-	ROW(SET_STATUS,		   U64, U64,	0, 0,  0,     F(STATUS), CHANGES,	   set_status)
+	ROW(ADD_MEM_REG,	   REGION, REGION, 1, 1, 0,   F(CONFIGURE_MEM_SLOTS), FATAL,   add_mem_reg)
+	ROW(REM_MEM_REG,	   REGION, REGION, 0, 1, 0,   F(CONFIGURE_MEM_SLOTS), 0,	   rem_mem_reg)
+	ROW(SET_STATUS,		   U64, U64,	0, 0,  0,     F(STATUS), 0,		   set_status)
 	ROW(GET_STATUS,		   0, 0,	0, 0,  U64,   F(STATUS), 0,		   get_status)
 	NOT_OFFERED(SET_LOG_BASE)
 	NOT_OFFERED(SET_LOG_FD)

@@ -17,9 +17,8 @@ struct message {
 };
 
 enum message_flags {
-	MESSAGE_NOFD = 1,    /* one descriptor, or none and VHOST_USER_VRING_NOFD in the u64 */
-	MESSAGE_CHANGES = 2, /* what `show port` tells may be different afterwards */
-	MESSAGE_FATAL = 4,   /* failed, it leaves memory that cannot be trusted */
+	MESSAGE_NOFD = 1,  /* one descriptor, or none and VHOST_USER_VRING_NOFD in the u64 */
+	MESSAGE_FATAL = 2, /* failed, it leaves memory that cannot be trusted */
 };
 
 struct message_type {

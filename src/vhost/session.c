@@ -198,8 +198,6 @@ static void act(struct session *s)
 		error_set(&reason, 0, "%s: %.200s", type->name, err.text);
 		session_end(s, reason.text);
 	}
-	if (!s->over && (type->flags & MESSAGE_CHANGES) && s->hooks->changed)
-		s->hooks->changed(s->ctx);
 }
 
 /* Receiving */

@@ -24,8 +24,6 @@ struct session_hooks {
 	 * by the front-end, else one line for a person.
 	 */
 	void (*ended)(void *ctx, const char *reason);
-	/* Something that `show port` tells has changed. */
-	void (*changed)(void *ctx);
 };
 
 /*

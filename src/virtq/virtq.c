@@ -49,14 +49,12 @@ void virtq_destroy(struct virtq *vq)
 	pthread_mutex_destroy(&vq->lock);
 }
 
-static void update_state(struct virtq *vq)
+/* Of a started ring. */
+static enum virtq_state state_by_enable(const struct virtq *vq)
 {
-	if (!vq->started)
-		vq->state = VIRTQ_STOPPED;
-	else if (vq->state != VIRTQ_BROKEN)
-		vq->state = vq->enabled	      ? VIRTQ_RUNNING
-			    : vq->was_enabled ? VIRTQ_DRAINING
-					      : VIRTQ_DISABLED;
+	if (vq->enabled)
+		return VIRTQ_RUNNING;
+	return vq->was_enabled ? VIRTQ_DRAINING : VIRTQ_DISABLED;
 }
 
 /* Kicks off: by flag; in a split ring with an event index, by not moving the index on. */
@@ -120,9 +118,23 @@ static void packed_begin(struct virtq *vq, uint32_t base)
 	vq->avail_most = vq->size;
 }
 
+/* Where a started ring is, in the form that virtq_stop() returns. */
+static uint32_t place_of(const struct virtq *vq)
+{
+	if (!vq->packed)
+		return vq->avail_next;
+	return (vq->avail_next | (uint32_t)vq->avail_wrap << 15) * 0x10001u;
+}
+
 void virtq_start(struct virtq *vq, const struct virtq_setup *setup)
 {
+	uint32_t base = setup->base;
+
 	pthread_mutex_lock(&vq->lock);
+	if (vq->state == VIRTQ_STOPPED)
+		vq->was_enabled = vq->enabled;
+	else
+		base = place_of(vq);
 	vq->mem = setup->mem;
 	vq->addr = setup->addr;
 	vq->size = setup->size;
@@ -134,16 +146,19 @@ void virtq_start(struct virtq *vq, const struct virtq_setup *setup)
 	vq->mergeable = setup->features & BIT(VIRTIO_NET_F_MRG_RXBUF);
 	vq->packed = setup->features & BIT(VIRTIO_F_RING_PACKED);
 	if (vq->packed)
-		packed_begin(vq, setup->base);
+		packed_begin(vq, base);
 	else
-		split_begin(vq, (uint16_t)setup->base);
+		split_begin(vq, (uint16_t)base);
 	vq->called = false;
-	vq->state = VIRTQ_STOPPED;
-	vq->started = true;
-	vq->was_enabled = vq->enabled || (setup->again && vq->was_enabled);
+	vq->state = state_by_enable(vq);
 	suppress_kicks(vq);
-	update_state(vq);
 	pthread_mutex_unlock(&vq->lock);
+}
+
+bool virtq_runs_as(const struct virtq *vq, const struct virtq_setup *setup)
+{
+	return vq->mem == setup->mem && !memcmp(&vq->addr, &setup->addr, sizeof(vq->addr)) &&
+	       vq->size == setup->size && vq->features == setup->features && vq->mtu == setup->mtu;
 }
 
 uint32_t virtq_stop(struct virtq *vq)
@@ -151,23 +166,12 @@ uint32_t virtq_stop(struct virtq *vq)
 	uint32_t base;
 
 	pthread_mutex_lock(&vq->lock);
-	base = vq->avail_next;
-	if (vq->packed)
-		base = (base | (uint32_t)vq->avail_wrap << 15) * 0x10001u;
-	vq->started = false;
+	base = place_of(vq);
+	vq->state = VIRTQ_STOPPED;
 	vq->mem = NULL;
 	vq->addr = (struct virtq_addr){ 0 };
-	update_state(vq);
 	pthread_mutex_unlock(&vq->lock);
 	return base;
-}
-
-void virtq_remap(struct virtq *vq, const struct guest_memory *mem, const struct virtq_addr *addr)
-{
-	pthread_mutex_lock(&vq->lock);
-	vq->mem = mem;
-	vq->addr = *addr;
-	pthread_mutex_unlock(&vq->lock);
 }
 
 void virtq_set_enabled(struct virtq *vq, bool enabled)
@@ -175,15 +179,8 @@ void virtq_set_enabled(struct virtq *vq, bool enabled)
 	pthread_mutex_lock(&vq->lock);
 	vq->enabled = enabled;
 	vq->was_enabled |= enabled;
-	update_state(vq);
-	pthread_mutex_unlock(&vq->lock);
-}
-
-void virtq_adjust(struct virtq *vq, uint64_t features, uint16_t mtu)
-{
-	pthread_mutex_lock(&vq->lock);
-	vq->features = features;
-	vq->mtu = mtu;
+	if (vq->state != VIRTQ_STOPPED && vq->state != VIRTQ_BROKEN)
+		vq->state = state_by_enable(vq);
 	pthread_mutex_unlock(&vq->lock);
 }
 
@@ -236,7 +233,7 @@ bool virtq_kicks_on(struct virtq *vq)
 	bool ready = false;
 
 	pthread_mutex_lock(&vq->lock);
-	if (vq->started && vq->state != VIRTQ_BROKEN) {
+	if (vq->state != VIRTQ_STOPPED && vq->state != VIRTQ_BROKEN) {
 		ask_for_kicks(vq);
 		fence_store_load(); /* partner: the driver's, between avail->idx and this look */
 		vq->avail_seen = vq->avail_next;
@@ -249,7 +246,7 @@ bool virtq_kicks_on(struct virtq *vq)
 void virtq_kicks_off(struct virtq *vq)
 {
 	pthread_mutex_lock(&vq->lock);
-	if (vq->started && vq->kicks_on)
+	if (vq->state != VIRTQ_STOPPED && vq->kicks_on)
 		suppress_kicks(vq);
 	pthread_mutex_unlock(&vq->lock);
 }

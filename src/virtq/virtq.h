@@ -5,7 +5,7 @@
  * One lock per ring, and one rule: whoever touches the ring or, through it, the guest's memory
  * holds the lock. A worker holds a tx ring's from virtq_collect() to virtq_complete(), and within
  * that an rx ring's for one virtq_deliver(): tx before rx, one of each, so it cannot deadlock.
- * Control takes it for a moment to start, stop or remap the ring, and so needs no grace period
+ * Control takes it for a moment to start, stop or move the ring, and so needs no grace period
  * to unmap memory. Uncontended it costs a few cycles per batch.
  *
  * The split ring is virtio 1.3, 2.7, the packed one 2.8; clause numbers in the code refer to that
@@ -64,7 +64,6 @@ struct virtq_setup {
 	uint32_t base;	   /* the next available entry to take: virtq_stop() */
 	uint64_t features; /* agreed; the header length follows from them */
 	uint16_t mtu;	   /* rx: longest packet without segmentation offload; 0: no limit */
-	bool again; /* it goes on after a stop that nobody asked for: if it drains, it drains */
 };
 
 struct virtq {
@@ -78,7 +77,7 @@ struct virtq {
 	uint16_t mtu;
 	uint8_t hdr_len;
 	bool packed, event_idx, indirect, mergeable;
-	bool started, enabled, was_enabled;
+	bool enabled, was_enabled;
 	enum virtq_state state;
 	struct virtq_call *call; /* RCU; NULL: the driver is never called */
 
@@ -104,19 +103,21 @@ struct virtq {
 int virtq_init(struct virtq *vq, uint32_t *retired);
 void virtq_destroy(struct virtq *vq);
 
-/* Control thread; each takes the lock. A ring that starts reads its used index from the guest. */
+/*
+ * Control thread; each takes the lock. A split ring that starts reads its used index from the
+ * guest. One that is started already goes on where it is, whatever `base` says, in the new setup.
+ * Kicks are off afterwards: its worker wants to be told.
+ */
 void virtq_start(struct virtq *vq, const struct virtq_setup *setup);
+/* Is it started, with this setup but for the base? */
+bool virtq_runs_as(const struct virtq *vq, const struct virtq_setup *setup);
 /*
  * Returns the next available entry that was not taken, for VHOST_USER_GET_VRING_BASE. Packed: its
  * slot, in bit 15 the wrap counter there, and the same of the next used slot in the upper half.
  */
 uint32_t virtq_stop(struct virtq *vq);
-/* The same ring in a new memory table. */
-void virtq_remap(struct virtq *vq, const struct guest_memory *mem, const struct virtq_addr *addr);
 /* Disabled: rx takes no buffers; tx returns its chains and counts the frames as dropped. */
 void virtq_set_enabled(struct virtq *vq, bool enabled);
-/* What may change while it runs: offload features, but not the ring's form, and the MTU. */
-void virtq_adjust(struct virtq *vq, uint64_t features, uint16_t mtu);
 /* Takes ownership of `fd` (-1: none); the one before is closed after a grace period. */
 int virtq_set_call(struct virtq *vq, int fd);
 

@@ -19,10 +19,9 @@ struct rig {
 	struct vhost_device dev;
 	struct session *session;
 	int fd; /* the front-end's side, or -1 */
-	unsigned ended, changed;
+	unsigned ended;
 	char reason[256];
-	void (*on_changed)(void); /* done from within the hook, once */
-	void (*on_ended)(void);
+	void (*on_ended)(void); /* done from within the hook, once */
 };
 
 extern struct rig *rig;
@@ -38,16 +37,6 @@ static inline void rig_ended(void *ctx, const char *reason)
 		then();
 }
 
-static inline void rig_changed(void *ctx)
-{
-	void (*then)(void) = rig->on_changed;
-
-	rig->changed++;
-	rig->on_changed = NULL;
-	if (then)
-		then();
-}
-
 static inline void rig_turn(void)
 {
 	for (unsigned i = 0; i < 4; i++)
@@ -57,7 +46,7 @@ static inline void rig_turn(void)
 /* A new connection; whatever there was is closed. */
 static inline void rig_connect(void)
 {
-	static const struct session_hooks hooks = { rig_ended, rig_changed };
+	static const struct session_hooks hooks = { .ended = rig_ended };
 	struct error err;
 	int pair[2];
 
@@ -66,7 +55,7 @@ static inline void rig_connect(void)
 	rig_turn();
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
 	rig->fd = pair[0];
-	rig->ended = rig->changed = 0;
+	rig->ended = 0;
 	assert_int_equal(session_start(&rig->loop, pair[1], &rig->dev, "p0", &hooks, NULL,
 				       &rig->session, &err),
 			 0);
