@@ -12,6 +12,7 @@
 
 #include "net/checksum.h"
 #include "net/eth.h"
+#include "net/gso.h"
 
 #define IPV4_HEADER_MIN 20
 #define IPV4_FRAGMENT	0x3fff /* more fragments, or an offset */
@@ -199,31 +200,13 @@ enum parse parse_frame(const uint8_t *head, uint16_t head_len, uint32_t frame_le
 enum parse parse_agrees(const struct parsed *p, const struct virtio_net_hdr *hdr,
 			uint32_t frame_len)
 {
-	uint16_t csum_offset = CSUM_OFFSET_TCP;
-	uint8_t protocol = IPPROTO_TCP;
-	bool ip;
+	const struct gso *gso = gso_find(hdr->gso_type);
 
-	switch (hdr->gso_type) {
-	case VIRTIO_NET_HDR_GSO_NONE:
+	if (hdr->gso_type == VIRTIO_NET_HDR_GSO_NONE)
 		return PARSE_DONE;
-	case VIRTIO_NET_HDR_GSO_TCPV4:
-	case VIRTIO_NET_HDR_GSO_TCPV4 | VIRTIO_NET_HDR_GSO_ECN:
-		ip = p->ip == 4;
-		break;
-	case VIRTIO_NET_HDR_GSO_TCPV6:
-	case VIRTIO_NET_HDR_GSO_TCPV6 | VIRTIO_NET_HDR_GSO_ECN:
-		ip = p->ip == 6;
-		break;
-	case VIRTIO_NET_HDR_GSO_UDP_L4:
-		ip = p->ip != 0;
-		protocol = IPPROTO_UDP;
-		csum_offset = CSUM_OFFSET_UDP;
-		break;
-	default:
-		return PARSE_BAD;
-	}
-	if (!ip || p->protocol != protocol || p->fragment || p->end != frame_len ||
-	    hdr->csum_start != p->l4 || hdr->csum_offset != csum_offset)
+	if (!gso || !(p->ip == 4 ? gso->ipv4 : p->ip == 6 && gso->ipv6) ||
+	    p->protocol != gso->protocol || p->fragment || p->end != frame_len ||
+	    hdr->csum_start != p->l4 || hdr->csum_offset != gso->csum_offset)
 		return PARSE_BAD;
 	return PARSE_DONE;
 }

@@ -12,11 +12,6 @@
 
 #include "base/base.h"
 
-/* UDP in segments (virtio 1.3, 5.1.6.2); kernel headers have it since Linux 6.2. */
-#ifndef VIRTIO_NET_HDR_GSO_UDP_L4
-#define VIRTIO_NET_HDR_GSO_UDP_L4 5
-#endif
-
 enum parse {
 	PARSE_DONE,
 	PARSE_BAD,	/* the headers contradict each other or the frame's length */

@@ -10,13 +10,6 @@
 
 #include "base/base.h"
 
-/* UDP in segments (virtio 1.3, 5.1.3); kernel headers have them since Linux 6.2. */
-#ifndef VIRTIO_NET_F_GUEST_USO4
-#define VIRTIO_NET_F_GUEST_USO4 54
-#define VIRTIO_NET_F_GUEST_USO6 55
-#define VIRTIO_NET_F_HOST_USO	56
-#endif
-
 enum plan {
 	PLAN_PASS,	     /* as it is, with its header */
 	PLAN_FINISH,	     /* with its checksum finished and a plain header */

@@ -9,29 +9,9 @@
  */
 #include "net/vnet_hdr.h"
 
-#include "net/parse.h"
-#include "net/plan.h"
+#include "net/gso.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the header's fields are little-endian");
-
-/* What a sender must have agreed to for a GSO type; 0: nobody may send it (UFO, for one). */
-static uint64_t gso_needs(uint8_t gso_type)
-{
-	switch (gso_type) {
-	case VIRTIO_NET_HDR_GSO_TCPV4:
-		return BIT(VIRTIO_NET_F_HOST_TSO4);
-	case VIRTIO_NET_HDR_GSO_TCPV4 | VIRTIO_NET_HDR_GSO_ECN:
-		return BIT(VIRTIO_NET_F_HOST_TSO4) | BIT(VIRTIO_NET_F_HOST_ECN);
-	case VIRTIO_NET_HDR_GSO_TCPV6:
-		return BIT(VIRTIO_NET_F_HOST_TSO6);
-	case VIRTIO_NET_HDR_GSO_TCPV6 | VIRTIO_NET_HDR_GSO_ECN:
-		return BIT(VIRTIO_NET_F_HOST_TSO6) | BIT(VIRTIO_NET_F_HOST_ECN);
-	case VIRTIO_NET_HDR_GSO_UDP_L4:
-		return BIT(VIRTIO_NET_F_HOST_USO);
-	default:
-		return 0;
-	}
-}
 
 /* A hint, which drivers get wrong: no shorter than what must be edited, no longer than the frame.
  */
@@ -46,7 +26,7 @@ static uint16_t hdr_len_bound(uint32_t hint, uint32_t csum_end, uint32_t frame_l
 enum drop vnet_hdr_check(struct virtio_net_hdr *hdr, uint32_t frame_len, uint64_t features)
 {
 	uint32_t csum_end = (uint32_t)hdr->csum_start + hdr->csum_offset + 2;
-	uint64_t needs;
+	const struct gso *gso;
 
 	hdr->flags &= VIRTIO_NET_HDR_F_NEEDS_CSUM;
 	if (!hdr->flags) {
@@ -62,8 +42,8 @@ enum drop vnet_hdr_check(struct virtio_net_hdr *hdr, uint32_t frame_len, uint64_
 		hdr->gso_size = 0;
 		return DROP_NONE;
 	}
-	needs = gso_needs(hdr->gso_type);
-	if (!needs || (features & needs) != needs || !hdr->gso_size)
+	gso = gso_find(hdr->gso_type);
+	if (!gso || (gso->sender & ~features) || !hdr->gso_size)
 		return DROP_HEADER_BAD;
 	hdr->hdr_len = hdr_len_bound(hdr->hdr_len, csum_end, frame_len);
 	return DROP_NONE;

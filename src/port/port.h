@@ -15,10 +15,10 @@
 #include "base/drop.h"
 #include "base/error.h"
 #include "base/rcu.h"
+#include "frame/batch.h"
 #include "net/flow.h"
 #include "policy/full.h"
 #include "policy/poll.h"
-#include "virtq/batch.h"
 #include "virtq/notify.h"
 
 #define PORT_NAME_MAX 31

@@ -19,11 +19,11 @@
 #include <poll.h>
 
 #include "base/clock.h"
+#include "frame/finish.h"
 #include "net/eth.h"
 #include "net/parse.h"
 #include "net/segment.h"
 #include "port/tap_priv.h"
-#include "virtq/finish.h"
 
 /* A batch ends at this many bytes: it bounds how long a receiver's lock is held. */
 #define BATCH_BYTES 65536

@@ -13,7 +13,7 @@
 #include <liburing.h>
 #include <sys/uio.h>
 
-#include "virtq/batch.h"
+#include "frame/batch.h"
 
 #define TAP_IO_MAX BATCH_FRAMES /* operations at once */
 

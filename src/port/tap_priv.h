@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "net/gso.h"
 #include "net/plan.h"
 #include "port/tap.h"
 #include "port/tap_io.h"

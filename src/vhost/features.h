@@ -14,7 +14,7 @@
 
 #include "base/base.h"
 #include "base/error.h"
-#include "net/plan.h"
+#include "net/gso.h"
 #include "vhost/wire.h"
 
 #define VIRTIO_FEATURES(X)                                                                         \

@@ -6,9 +6,9 @@
  * snapshot, check the header there. What is bad about a chain is counted and costs that chain
  * alone; it is returned with the others, in order, or the driver would wait for it for ever.
  */
+#include "frame/finish.h"
 #include "net/eth.h"
 #include "net/plan.h"
-#include "virtq/finish.h"
 #include "virtq/notify.h"
 #include "virtq/ring.h"
 

@@ -18,8 +18,8 @@
 
 #include "base/drop.h"
 #include "base/rcu.h"
+#include "frame/batch.h"
 #include "guest/memory.h"
-#include "virtq/batch.h"
 
 struct virtq_calls; /* virtq/notify.h: rings that were published to are noted there */
 

@@ -19,8 +19,7 @@
 #include <unistd.h>
 
 #include "control/client.h"
-#include "net/parse.h" /* constants that older kernel headers lack */
-#include "net/plan.h"
+#include "net/gso.h" /* constants that older kernel headers lack */
 #include "unit/plain_net.h"
 
 #define DEVICE	     "rwtest0"

@@ -10,8 +10,7 @@
 #define RINGWAY_TESTS_DEVICE_UNLIKE_H
 
 #include "harness.h"
-#include "net/parse.h" /* constants that older kernel headers lack */
-#include "net/plan.h"
+#include "net/gso.h" /* constants that older kernel headers lack */
 #include "unit/plain_net.h"
 
 /* What a driver agrees to, in the role of a sender and of a receiver: all sets of these. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "fuzz.h"
+#include "net/gso.h"
 #include "net/segment.h"
 #include "net/vnet_hdr.h"
 #include "unit/plain_net.h"

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "fuzz.h"
+#include "net/gso.h"
 #include "net/plan.h"
 #include "net/vnet_hdr.h"
 

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "net/gso.h"
 #include "net/parse.h"
 #include "net/plan.h"
 #include "net/vnet_hdr.h"

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <stdlib.h>
 
+#include "net/gso.h"
 #include "net/segment.h"
 #include "plain_net.h"
 

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "net/gso.h"
 #include "net/parse.h"
 #include "plain_net.h"
 #include "port/tap_priv.h"

@@ -6,8 +6,8 @@
  * decision is made and from which they are delivered; the rest stays in the sender's memory as
  * spans until it is copied into the receiver's. A batch lives for one turn of one worker.
  */
-#ifndef RINGWAY_VIRTQ_BATCH_H
-#define RINGWAY_VIRTQ_BATCH_H
+#ifndef RINGWAY_FRAME_BATCH_H
+#define RINGWAY_FRAME_BATCH_H
 
 #include <string.h>
 

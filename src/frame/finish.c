@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "virtq/finish.h"
+#include "frame/finish.h"
 
 #include "guest/access.h"
 

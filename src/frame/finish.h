@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finishing a checksum at ingress, for frames whose receivers shall all have it finished. */
-#ifndef RINGWAY_VIRTQ_FINISH_H
-#define RINGWAY_VIRTQ_FINISH_H
+#ifndef RINGWAY_FRAME_FINISH_H
+#define RINGWAY_FRAME_FINISH_H
 
-#include "virtq/batch.h"
+#include "frame/batch.h"
 
 /*
  * Writes the checksum into the snapshot; the frame is plain then. Its spans are summed but not
