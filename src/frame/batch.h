@@ -39,6 +39,9 @@ struct frame {
 	uint32_t flow;		   /* flow_hash() */
 };
 
+/* A batch ends with the frame that reaches this: it bounds how long a receiver's lock is held. */
+#define BATCH_BYTES 65536u
+
 struct batch {
 	unsigned n;	 /* frames */
 	unsigned spans;	 /* used of `span` */
@@ -92,10 +95,5 @@ typedef uint32_t frame_set;
 #define batch_for_each(i, set)                                                                     \
 	for (frame_set set_##i = (set); set_##i && ((i) = (unsigned)__builtin_ctz(set_##i), true); \
 	     set_##i &= set_##i - 1)
-
-static inline frame_set batch_all(const struct batch *b)
-{
-	return b->n == BATCH_FRAMES ? ~0u : (1u << b->n) - 1;
-}
 
 #endif

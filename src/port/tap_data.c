@@ -25,8 +25,6 @@
 #include "net/segment.h"
 #include "port/tap_priv.h"
 
-/* A batch ends at this many bytes: it bounds how long a receiver's lock is held. */
-#define BATCH_BYTES 65536
 /* No more than about this is read at once, or the first would wait for the last. */
 #define READ_BYTES 131072
 /*

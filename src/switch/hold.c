@@ -5,8 +5,8 @@
  * A held frame looks like any other: its first bytes in a snapshot, the rest in one span, which
  * points into an arena behind the batch. So a port's egress takes it without knowing. Frames are
  * appended in the order in which they were refused and tried again in that order; nothing is moved
- * until all are gone. There is room for a whole batch of the longest frames, but only pages that
- * are written to take memory.
+ * until all are gone. There is room for any batch that was collected; only pages that are written
+ * to take memory.
  *
  * A port may be removed, and its index and even its memory used again, while a frame waits for it:
  * a port is known by its serial number, which is looked at before anything else.
@@ -19,7 +19,7 @@
 #include "guest/access.h"
 #include "policy/full.h"
 
-#define ARENA_BYTES ((size_t)BATCH_FRAMES * FRAME_LEN_MAX)
+#define ARENA_BYTES ((size_t)BATCH_BYTES + FRAME_LEN_MAX)
 
 struct hold {
 	frame_set waiting;

@@ -12,9 +12,6 @@
 #include "virtq/notify.h"
 #include "virtq/ring.h"
 
-/* A batch ends at this many bytes too: it bounds how long a receiver's lock is held. */
-#define BATCH_BYTES 65536
-
 static void drop_count(struct virtq *vq, enum drop reason)
 {
 	count(&vq->stats.dropped[reason], 1);
