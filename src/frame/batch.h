@@ -64,11 +64,13 @@ struct batch {
 static inline enum drop frame_take_header(struct frame *f, const void *hdr, uint64_t features)
 {
 	enum drop drop;
+	uint16_t asks; /* its flags and its GSO type */
 
-	memcpy(&f->hdr, hdr, sizeof(f->hdr));
-	f->plain = !(f->hdr.flags | f->hdr.gso_type);
+	memcpy(&asks, hdr, sizeof(asks));
+	f->plain = !asks;
 	if (likely(f->plain))
 		return DROP_NONE;
+	memcpy(&f->hdr, hdr, sizeof(f->hdr));
 	drop = vnet_hdr_check(&f->hdr, f->len, features);
 	f->plain = vnet_hdr_plain(&f->hdr);
 	return drop;
@@ -80,10 +82,11 @@ static inline enum drop frame_take_header(struct frame *f, const void *hdr, uint
  */
 static inline uint32_t frame_edit_end(const struct frame *f)
 {
-	uint32_t end = f->hdr.csum_start;
+	uint32_t end;
 
 	if (f->plain)
 		return 0;
+	end = f->hdr.csum_start;
 	end += f->hdr.gso_type ? TCP_HEADER_MAX : f->hdr.csum_offset + 2u;
 	return MIN(MIN(f->len, end), SNAPSHOT_ROOM - (uint32_t)VNET_HDR_LEN);
 }

@@ -208,7 +208,7 @@ static void build_index(struct guest_memory *mem)
 		mem->region[i] = (struct guest_region){
 			.gpa = m->desc.gpa,
 			.size = m->desc.size,
-			.host = m->host,
+			.host = m->host - m->desc.gpa,
 		};
 	}
 	mem->limit = mem->n ? region_end(&mem->region[mem->n - 1]) : 0;
@@ -281,7 +281,7 @@ uintptr_t guest_translate_slowly(const struct guest_memory *mem, uint64_t gpa, u
 			return 0;
 		if (offset < r->size) {
 			*ret_run = (uint32_t)MIN((uint64_t)len, r->size - offset);
-			return r->host + offset;
+			return r->host + gpa;
 		}
 	}
 	return 0;

@@ -47,7 +47,7 @@ const struct guest_region_desc *guest_mapping_desc(const struct guest_mapping *m
 
 struct guest_region {
 	uint64_t gpa, size;
-	uintptr_t host; /* where gpa is */
+	uintptr_t host; /* where a guest-physical address of 0 would be, modulo 2^64 */
 };
 
 struct guest_memory {
@@ -98,8 +98,9 @@ static inline uintptr_t guest_translate(const struct guest_memory *mem, uint64_t
 	offset = gpa - r->gpa;
 	if (unlikely(offset >= r->size))
 		return guest_translate_slowly(mem, gpa, len, ret_run);
-	*ret_run = (uint32_t)MIN((uint64_t)len, r->size - offset);
-	return r->host + offset;
+	offset = r->size - offset;
+	*ret_run = likely(len <= offset) ? len : (uint32_t)offset;
+	return r->host + gpa;
 }
 
 #endif

@@ -13,23 +13,23 @@
 #define VLAN_TAGS_MAX  2 /* QinQ */
 #define MAC_BROADCAST  0xffffffffffffULL
 
-/* The first byte on the wire is the most significant of the 48 bits. */
-static inline uint64_t mac_load(const uint8_t *bytes)
-{
-	uint32_t high;
-	uint16_t low;
-
-	memcpy(&high, bytes, 4);
-	memcpy(&low, bytes + 4, 2);
-	return (uint64_t)__builtin_bswap32(high) << 16 | __builtin_bswap16(low);
-}
-
 /* Group addresses (multicast and broadcast) have the lowest bit of the first byte set. */
 static inline bool mac_is_group(uint64_t mac)
 {
 	return mac >> 40 & 1;
 }
 
+/* The first byte on the wire is the most significant of the 48 bits; two more are there to be read.
+ */
+static inline uint64_t mac_load(const uint8_t *bytes)
+{
+	uint64_t word;
+
+	memcpy(&word, bytes, sizeof(word));
+	return __builtin_bswap64(word) >> 16;
+}
+
+/* Of a frame of at least ETH_HEADER_LEN bytes. */
 static inline uint64_t frame_dst(const uint8_t *frame)
 {
 	return mac_load(frame);

@@ -49,71 +49,117 @@ static inline unsigned gather(uint8_t *to, struct span *spans, uint32_t n)
 	return !spans[0].len;
 }
 
+/* What was collected in this turn, by itself so that it can be kept in registers. */
+struct progress {
+	unsigned n, spans, chains, links;
+	uint32_t bytes;
+};
+
+/* What a chain holds, and what of it is not copied yet: `n` spans from spans[first] on. */
+struct taken {
+	uint64_t len;
+	unsigned first, n;
+};
+
+/* Copies the first bytes of a chain, virtio-net header included, to `to`. */
+static enum drop take_pieces(const struct virtq *vq, const struct ring_entry *e, uint8_t *to,
+			     struct span *spans, unsigned max, unsigned *links, struct taken *ret)
+{
+	enum drop drop = entry_walk(vq, e, 0, spans, max, links, &ret->n, &ret->len);
+
+	if (likely(!drop))
+		ret->first = gather(to, spans, (uint32_t)MIN(ret->len, (uint64_t)SNAPSHOT_COPIED));
+	return drop;
+}
+
+static instantiated enum drop take_first(const struct virtq *vq, const struct ring_entry *e,
+					 uint8_t *to, struct span *spans, struct progress *p,
+					 struct taken *ret)
+{
+	if (likely(e->whole && p->spans < BATCH_SPANS)) {
+		uint32_t n = MIN(e->len, SNAPSHOT_COPIED);
+
+		guest_copy_in(to, e->at, n);
+		spans[0] = (struct span){ .at = e->at + n, .len = e->len - n };
+		*ret = (struct taken){ .len = e->len, .n = e->len > n };
+		return DROP_NONE;
+	}
+	struct taken taken;
+	unsigned links = p->links;
+	enum drop drop = take_pieces(vq, e, to, spans, BATCH_SPANS - p->spans, &links, &taken);
+
+	p->links = links;
+	*ret = taken;
+	return drop;
+}
+
 /*
  * Headers that may have to be edited can be longer than what is copied of every frame. Returns how
  * many spans were consumed whole.
  */
-static unsigned extend_head(struct frame *f, struct span *spans, uint32_t end)
+static unsigned extend_head(struct frame *f, struct span *spans)
 {
-	unsigned consumed = gather(f->head + f->head_len, spans, end - f->head_len);
+	uint32_t end = frame_edit_end(f), more = end - f->head_len;
 
+	if (end <= f->head_len)
+		return 0;
 	f->head_len = (uint16_t)end;
-	return consumed;
+	return gather(f->head + f->head_len - more, spans, more);
+}
+
+static enum drop bad_length(uint64_t total, unsigned hdr_len)
+{
+	if (total < hdr_len)
+		return DROP_HEADER_SHORT;
+	return total > FRAME_LEN_MAX ? DROP_FRAME_LONG : DROP_FRAME_SHORT;
 }
 
 /* One chain to one frame; on DROP_NONE it is the batch's next. */
-static instantiated enum drop collect_chain(struct virtq *vq, struct batch *b,
-					    const struct ring_entry *e, unsigned *links)
+static instantiated enum drop collect_chain(const struct virtq *vq, struct batch *b,
+					    const struct ring_entry *e, struct progress *p)
 {
-	struct frame *f = &b->frame[b->n];
-	struct span *spans = &b->span[b->spans];
-	uint8_t *hdr = b->snapshot[b->n] + VNET_HDR_LEN - vq->hdr_len;
-	unsigned n, consumed;
-	uint32_t edit_end;
-	uint64_t total;
-	enum drop drop;
-
-	drop = entry_walk(vq, e, 0, spans, BATCH_SPANS - b->spans, links, &n, &total);
-	if (unlikely(drop))
-		return drop;
-	if (unlikely(total < vq->hdr_len))
-		return DROP_HEADER_SHORT;
-	total -= vq->hdr_len;
-	if (unlikely(total < ETH_HEADER_LEN))
-		return DROP_FRAME_SHORT;
-	if (unlikely(total > FRAME_LEN_MAX))
-		return DROP_FRAME_LONG;
-
+	const unsigned hdr_len = vq->hdr_len;
+	struct frame *f = &b->frame[p->n];
+	struct span *spans = &b->span[p->spans];
 	/* A legacy header is shorter; the frame begins at the same place all the same. */
-	f->len = (uint32_t)total;
-	f->head = b->snapshot[b->n] + VNET_HDR_LEN;
-	f->head_len = (uint16_t)MIN(f->len, SNAPSHOT_COPIED - vq->hdr_len);
-	consumed = gather(hdr, spans, (uint32_t)vq->hdr_len + f->head_len);
-	drop = frame_take_header(f, hdr, vq->features);
+	uint8_t *head = b->snapshot[p->n] + VNET_HDR_LEN;
+	struct taken t;
+	enum drop drop = take_first(vq, e, head - hdr_len, spans, p, &t);
+
 	if (unlikely(drop))
 		return drop;
-	edit_end = frame_edit_end(f);
-	if (unlikely(edit_end > f->head_len))
-		consumed += extend_head(f, spans + consumed, edit_end);
-	f->span = (uint16_t)(b->spans + consumed);
-	f->spans = (uint16_t)(n - consumed);
+	/* Less than nothing is more than any length. */
+	if (unlikely(t.len - hdr_len - ETH_HEADER_LEN > FRAME_LEN_MAX - ETH_HEADER_LEN))
+		return bad_length(t.len, hdr_len);
+	f->len = (uint32_t)t.len - hdr_len;
+	f->head = head;
+	f->head_len = (uint16_t)MIN(f->len, SNAPSHOT_COPIED - hdr_len);
 	f->hashed = false;
+	drop = frame_take_header(f, head - hdr_len, vq->features);
+	if (unlikely(drop))
+		return drop;
+	if (unlikely(!f->plain))
+		t.first += extend_head(f, spans + t.first);
+	f->span = (uint16_t)(p->spans + t.first);
+	f->spans = (uint16_t)(t.n - t.first);
 	if (unlikely(!f->plain && plan_finish_for_all(&f->hdr, f->head, f->head_len)))
 		frame_finish(b, f);
 	if (f->spans)
-		b->spans += n;
-	b->bytes += f->len;
-	b->n++;
+		p->spans += t.n;
+	p->bytes += f->len;
+	p->n++;
 	return DROP_NONE;
 }
 
 /* A head outside a split ring names no chain that could be returned. */
 static instantiated void consume(struct virtq *vq, struct batch *b, const struct ring_entry *e,
-				 const bool packed)
+				 unsigned *chains, const bool packed)
 {
-	if (likely(packed || !e->bad)) {
-		b->chain[b->chains].head = e->head;
-		b->chain[b->chains++].slots = e->slots;
+	if (likely(packed || !entry_bad(e))) {
+		b->chain[*chains].head = e->head;
+		if (packed)
+			b->chain[*chains].slots = e->slots;
+		++*chains;
 	}
 	ring_consume(vq, e->slots, packed);
 }
@@ -127,30 +173,36 @@ static void drain(struct virtq *vq, struct batch *b, const struct ring_stage *st
 	for (unsigned i = 0; i < stage->n; i++) {
 		const struct ring_entry *e = &stage->entry[i];
 
-		drop_count(vq, e->bad ? DROP_CHAIN_HEAD : DROP_QUEUE_DISABLED);
-		consume(vq, b, e, vq->packed);
+		drop_count(vq, entry_bad(e) ? DROP_CHAIN_HEAD : DROP_QUEUE_DISABLED);
+		consume(vq, b, e, &b->chains, vq->packed);
 	}
 }
 
 static instantiated void collect(struct virtq *vq, struct batch *b, const struct ring_stage *stage,
 				 const bool packed)
 {
-	unsigned links = CHAIN_LINKS_MAX;
+	struct progress p = { .links = CHAIN_LINKS_MAX };
 
-	for (unsigned i = 0; i < stage->n && b->bytes < BATCH_BYTES; i++) {
+	for (unsigned i = 0; i < stage->n && p.bytes < BATCH_BYTES; i++) {
 		const struct ring_entry *e = &stage->entry[i];
-		bool alone = !b->spans && links == CHAIN_LINKS_MAX;
-		enum drop drop = collect_chain(vq, b, e, &links);
+		unsigned links = p.links;
+		enum drop drop = collect_chain(vq, b, e, &p);
 
 		if (unlikely(drop)) {
+			bool alone = !p.spans && links == CHAIN_LINKS_MAX;
+
 			if (drop == DROP_CHAIN_PIECES && !alone)
 				break; /* perhaps it fits into a batch of its own: the next */
 			drop_count(vq, drop);
 		}
-		consume(vq, b, e, packed);
+		consume(vq, b, e, &p.chains, packed);
 	}
-	count(&vq->stats.frames, b->n);
-	count(&vq->stats.bytes, b->bytes);
+	b->n = p.n;
+	b->spans = p.spans;
+	b->chains = p.chains;
+	b->bytes = p.bytes;
+	count(&vq->stats.frames, p.n);
+	count(&vq->stats.bytes, p.bytes);
 }
 
 /* True: chains were taken. */

@@ -18,21 +18,27 @@ static inline struct virtio_net_hdr_mrg_rxbuf rx_header(const struct frame *f, u
 {
 	struct virtio_net_hdr_mrg_rxbuf hdr = { .num_buffers = (uint16_t)buffers };
 
-	if (unlikely(!f->plain))
+	if (!f->plain)
 		hdr.hdr = f->hdr;
 	return hdr;
 }
 
-/* Into one stretch of memory. */
+/* Into one stretch of memory: one buffer. */
 static inline void copy_whole(const struct virtq *vq, const struct batch *b, const struct frame *f,
-			      uintptr_t to, unsigned buffers)
+			      uintptr_t to)
 {
-	struct virtio_net_hdr_mrg_rxbuf hdr = rx_header(f, buffers);
+	static const struct virtio_net_hdr_mrg_rxbuf plain = { .num_buffers = 1 };
 
-	if (likely(vq->hdr_len == VNET_HDR_LEN))
-		guest_copy_out(to, &hdr, VNET_HDR_LEN);
-	else
-		guest_copy_out(to, &hdr, VNET_HDR_LEN_LEGACY);
+	if (likely(f->plain && vq->hdr_len == VNET_HDR_LEN)) {
+		guest_copy_out(to, &plain, VNET_HDR_LEN);
+	} else {
+		struct virtio_net_hdr_mrg_rxbuf hdr = rx_header(f, 1);
+
+		if (likely(vq->hdr_len == VNET_HDR_LEN))
+			guest_copy_out(to, &hdr, VNET_HDR_LEN);
+		else
+			guest_copy_out(to, &hdr, VNET_HDR_LEN_LEGACY);
+	}
 	to += vq->hdr_len;
 	guest_copy_out(to, f->head, f->head_len);
 	to += f->head_len;
@@ -97,7 +103,7 @@ static instantiated enum drop deliver_frame(struct virtq *vq, const struct batch
 		return DROP_FULL;
 	if (unlikely(!e->whole || e->len < need))
 		return deliver_pieces(vq, b, f, stage, e, t);
-	copy_whole(vq, b, f, e->at, 1);
+	copy_whole(vq, b, f, e->at);
 	ring_use(vq, &t->used, e->head, 1, need, packed);
 	ring_consume(vq, 1, packed);
 	return DROP_NONE;

@@ -17,9 +17,10 @@ struct ring_entry {
 	uint32_t len;
 	uint16_t head;	/* what returns it: split: its first descriptor; packed: its id */
 	uint16_t slot;	/* packed: of its first descriptor */
-	uint16_t slots; /* that consuming it moves avail_next on by */
-	bool bad;	/* split: the head is outside the ring */
+	uint16_t slots; /* packed: that consuming it moves avail_next on by; split: 1, unsaid */
 	bool whole;	/* the common case: the chain is one descriptor, of one span */
+	/* What follows is there if it is not. */
+	bool bad; /* split: the head is outside the ring */
 	struct vring_desc desc;
 };
 
@@ -68,19 +69,30 @@ static inline void entry_prefetch(uintptr_t at, bool write)
 	}
 }
 
-/* Where its first buffer is, and whether that is all. `write` as in chain_walk(). */
-static inline void entry_look(const struct virtq *vq, struct ring_entry *e, uint16_t write)
+/* Where the buffer of its first descriptor `d` is, and whether that is all. `write` as in
+ * chain_walk(). */
+static inline void entry_look(const struct virtq *vq, struct ring_entry *e,
+			      const struct vring_desc *d, uint16_t write)
 {
 	const uint16_t shape = VRING_DESC_F_NEXT | VRING_DESC_F_INDIRECT | VRING_DESC_F_WRITE;
 	uint32_t run = 0;
+	uintptr_t at = guest_translate(vq->mem, d->addr, d->len, &run);
 
-	e->whole = false;
-	e->at = guest_translate(vq->mem, e->desc.addr, e->desc.len, &run);
-	if (unlikely(!e->at))
-		return;
-	e->len = e->desc.len;
-	e->whole = (e->desc.flags & shape) == write && run == e->len;
-	entry_prefetch(e->at, write);
+	e->at = at;
+	e->len = d->len;
+	e->whole = true;
+	if (likely(at)) {
+		entry_prefetch(at, write);
+		if (likely((d->flags & shape) == write && run == d->len))
+			return;
+	}
+	e->whole = e->bad = false;
+	e->desc = *d;
+}
+
+static inline bool entry_bad(const struct ring_entry *e)
+{
+	return !e->whole && e->bad;
 }
 
 /* As chain_walk(), unless there is nothing to walk. */
@@ -88,7 +100,7 @@ static inline enum drop entry_walk(const struct virtq *vq, const struct ring_ent
 				   uint16_t write, struct span *spans, unsigned max,
 				   unsigned *links, unsigned *ret_spans, uint64_t *ret_len)
 {
-	if (unlikely(e->bad))
+	if (unlikely(entry_bad(e)))
 		return DROP_CHAIN_HEAD;
 	if (unlikely(!e->whole))
 		return chain_walk(vq, e->desc, e->slot, e->slots, write, spans, max, links,

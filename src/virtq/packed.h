@@ -117,6 +117,7 @@ static inline unsigned packed_available(struct virtq *vq, unsigned want)
 static inline unsigned packed_stage_fill(struct virtq *vq, struct ring_stage *stage, unsigned max,
 					 uint16_t write)
 {
+	struct vring_desc desc[BATCH_FRAMES];
 	unsigned n = 0;
 
 	while (n < max) {
@@ -127,12 +128,11 @@ static inline unsigned packed_stage_fill(struct virtq *vq, struct ring_stage *st
 
 		if (!packed_is_available(flags, stage->wrap))
 			break;
-		e->desc.addr = guest_load64(at);
-		e->desc.len = (uint32_t)half;
-		e->desc.flags = flags;
+		desc[n].addr = guest_load64(at);
+		desc[n].len = (uint32_t)half;
+		desc[n].flags = flags;
 		e->slot = stage->at;
 		e->slots = 1;
-		e->bad = false;
 		if (unlikely(flags & VRING_DESC_F_NEXT)) {
 			e->slots = (uint16_t)packed_chain(vq, stage->at, &half);
 			if (!e->slots) {
@@ -147,7 +147,7 @@ static inline unsigned packed_stage_fill(struct virtq *vq, struct ring_stage *st
 			break;
 	}
 	for (unsigned i = 0; i < n; i++)
-		entry_look(vq, &stage->entry[i], write);
+		entry_look(vq, &stage->entry[i], &desc[i], write);
 	stage->n = n;
 	stage->next = 0;
 	return n;

@@ -30,12 +30,13 @@ static instantiated unsigned stage_fill(struct virtq *vq, struct ring_stage *sta
 		      : split_stage_fill(vq, stage, max, write);
 }
 
+/* `slots` matters for a packed ring only, as it does below. */
 static instantiated void ring_consume(struct virtq *vq, unsigned slots, const bool packed)
 {
 	if (packed)
 		packed_advance(vq, &vq->avail_next, &vq->avail_wrap, slots);
 	else
-		vq->avail_next += slots;
+		vq->avail_next++;
 }
 
 /* Returns a chain, `len` bytes of it written to; visible after ring_publish(). */

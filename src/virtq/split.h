@@ -89,24 +89,26 @@ static inline unsigned split_available(struct virtq *vq, uint16_t from, unsigned
 static inline unsigned split_stage_fill(struct virtq *vq, struct ring_stage *stage, unsigned max,
 					uint16_t write)
 {
-	unsigned n = MIN(split_available(vq, stage->at, max), max);
+	const unsigned n = MIN(split_available(vq, stage->at, max), max), size = vq->size;
+	const uintptr_t desc = vq->addr.desc;
 
 	for (unsigned i = 0; i < n; i++) {
 		uint16_t head = guest_load16(split_avail_entry(vq, (uint16_t)(stage->at + i)));
 
 		stage->entry[i].head = head;
-		stage->entry[i].slots = 1;
-		stage->entry[i].bad = head >= vq->size;
-		prefetch((void *)(vq->addr.desc + head * DESC_SIZE));
+		prefetch((void *)(desc + head * DESC_SIZE)); /* harmless wherever that is */
 	}
 	for (unsigned i = 0; i < n; i++) {
 		struct ring_entry *e = &stage->entry[i];
+		struct vring_desc d;
 
-		e->whole = false;
-		if (unlikely(e->bad))
+		if (unlikely(e->head >= size)) {
+			e->whole = false;
+			e->bad = true;
 			continue;
-		guest_load_desc(vq->addr.desc + e->head * DESC_SIZE, &e->desc);
-		entry_look(vq, e, write);
+		}
+		guest_load_desc(desc + e->head * DESC_SIZE, &d);
+		entry_look(vq, e, &d, write);
 	}
 	stage->at += n;
 	stage->n = n;

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -125,15 +126,22 @@ static void write_after_flood(void)
 	log_event(LOG_WARN, "noisy", "too much");
 }
 
+/* A busy machine may take its time, in which lines become free again. */
 static void a_port_that_says_too_much_is_limited_and_the_rest_counted(void **state)
 {
+	uint64_t begin = clock_ns();
 	const char *text = captured(write_flood);
+	unsigned written = count(text, "noisy: again"), told = 0;
 
-	assert_int_equal(count(text, "noisy: again"), LOG_BURST);
+	assert_in_range(written, LOG_BURST, LOG_BURST + (clock_ns() - begin) / 1000000000);
 	assert_int_equal(count(text, "ringway: whole"), 3 * LOG_BURST);
 	assert_int_equal(count(text, "other: once"), 1);
-	assert_string_equal(captured(write_after_flood),
-			    "warn noisy: 20 lines left out, of too many\nwarn noisy: then\n");
+	text = captured(write_after_flood);
+	assert_int_equal(sscanf(text, "warn noisy: %u lines left out, of too many\n", &told), 1);
+	assert_in_range(told, 1, 3 * LOG_BURST - written);
+	assert_int_equal(count(text, "noisy: then"), 1);
+	if (clock_ns() - begin < 2000000000)
+		assert_int_equal(count(text, "too much"), 0);
 }
 
 static void write_of_many_ports(void)

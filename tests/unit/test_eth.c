@@ -18,12 +18,12 @@ static void the_first_byte_on_the_wire_is_the_most_significant(void **state)
 	assert_true(frame_src(frame) == 0xfedcba987654);
 }
 
-static void an_address_reads_six_bytes_and_no_more(void **state)
+static void addresses_are_read_from_the_header_alone(void **state)
 {
-	uint8_t *exact = malloc(12);
+	uint8_t *exact = malloc(ETH_HEADER_LEN);
 
 	assert_non_null(exact);
-	memset(exact, 0xff, 12);
+	memset(exact, 0xff, ETH_HEADER_LEN);
 	assert_true(frame_src(exact) == MAC_BROADCAST);
 	free(exact);
 }
@@ -42,7 +42,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_first_byte_on_the_wire_is_the_most_significant),
-		cmocka_unit_test(an_address_reads_six_bytes_and_no_more),
+		cmocka_unit_test(addresses_are_read_from_the_header_alone),
 		cmocka_unit_test(the_lowest_bit_of_the_first_byte_makes_a_group),
 	};
 
