@@ -10,6 +10,8 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -20,7 +22,8 @@
 
 #define SECONDS	    8
 #define HANDSHAKES  1000
-#define RESIDENT_KB 8192 /* what the switch may have grown by; the sanitizers keep some */
+#define BESIDE	    65536 /* bytes of memory that no ring uses */
+#define RESIDENT_KB 8192  /* what the switch may have grown by; the sanitizers keep some */
 
 static struct rig *rig;
 static uint32_t over;
@@ -200,6 +203,64 @@ static void kicks_are_replaced_while_frames_are_held(void **state)
 	rig_assert_alive(rig);
 }
 
+/* Puts the same memory in place of itself, as a table and region by region, and another beside it.
+ */
+static void *replace_memory(void *arg)
+{
+	struct driver *d = arg;
+	struct vhost_user_memory_region beside = {
+		.region = { .guest_phys_addr = 1ull << 45,
+			    .memory_size = BESIDE,
+			    .userspace_addr = 1ull << 45 },
+	};
+	int fd = memfd_create("beside", MFD_CLOEXEC);
+	uintptr_t replaced = 0;
+	struct error err;
+
+	if (fd < 0 || ftruncate(fd, BESIDE))
+		return NULL;
+	while (!load_relaxed(&over)) {
+		if (frontend_set_memory(&d->fe, &d->mem, false, &err) ||
+		    frontend_set(&d->fe, VHOST_USER_ADD_MEM_REG, &beside, sizeof(beside), &fd, 1,
+				 &err) ||
+		    frontend_set(&d->fe, VHOST_USER_REM_MEM_REG, &beside, sizeof(beside), NULL, 0,
+				 &err))
+			break;
+		replaced++;
+	}
+	close(fd);
+	return (void *)replaced;
+}
+
+/* CVE-2021-3748: guests whose memory is plugged and moved while frames go into it and out of it. */
+static void memory_is_replaced_while_frames_are_copied(void **state)
+{
+	uint64_t end = clock_ns() + SECONDS * 1000000000ull / 4;
+	struct driver_config two = { .regions = 2, .quirks = DRIVER_MEM_SLOTS };
+	pthread_t threads[2];
+	void *replaced[2];
+	struct stream s = { .count = 1000 };
+
+	rig = *state;
+	over = 0;
+	s.from = rig_open(rig, 0, &two);
+	s.to = rig_open(rig, 1, &two);
+	pthread_create(&threads[0], NULL, replace_memory, s.from);
+	pthread_create(&threads[1], NULL, replace_memory, s.to);
+	while (clock_ns() < end)
+		stream_both(&s);
+	store_relaxed(&over, 1u);
+	for (unsigned i = 0; i < 2; i++) {
+		pthread_join(threads[i], &replaced[i]);
+		print_message("# %ju times\n", (uintmax_t)(uintptr_t)replaced[i]);
+		assert_true((uintptr_t)replaced[i] > 20);
+	}
+	stream_both(&s);
+	driver_close(s.from);
+	driver_close(s.to);
+	rig_assert_alive(rig);
+}
+
 /* Connects, says the first `bytes` of a handshake, and leaves. */
 static void break_off(unsigned bytes)
 {
@@ -215,14 +276,46 @@ static void break_off(unsigned bytes)
 	close(fd);
 }
 
+/* The same with memory, features and the first of its rings told. */
+static void break_off_late(unsigned rings)
+{
+	struct driver_config config = { .quirks = DRIVER_RINGS_LATER };
+	struct driver *d = rig_open(rig, 0, &config);
+	struct error err;
+
+	for (unsigned i = 0; i < rings; i++)
+		assert_int_equal(driver_ring_start(d, i, ring_base(d->ring), &err), 0);
+	if (rings)
+		assert_int_equal(driver_ring_enable(d, 0, true, &err), 0);
+	driver_close(d);
+}
+
+/* Mappings of drivers' memory in the switch. */
+static unsigned memory_mappings(void)
+{
+	char path[64], line[512];
+	unsigned n = 0;
+	FILE *maps;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", rig->child);
+	maps = fopen(path, "r");
+	assert_non_null(maps);
+	while (fgets(line, sizeof(line), maps))
+		n += strstr(line, "memfd:ringway-driver") != NULL;
+	fclose(maps);
+	return n;
+}
+
 static void a_thousand_handshakes_leave_nothing_behind(void **state)
 {
 	unsigned fds = 0, resident = 0;
 
 	rig = *state;
 	for (unsigned i = 0; i < HANDSHAKES; i++) {
-		if (i % 2)
-			break_off(i / 2 % 21);
+		if (i % 4 == 1)
+			break_off(i / 4 % 21);
+		else if (i % 4 == 3)
+			break_off_late(i / 4 % 3);
 		else
 			driver_close(rig_open(rig, 0, NULL));
 		if (i == HANDSHAKES / 5) {
@@ -237,6 +330,7 @@ static void a_thousand_handshakes_leave_nothing_behind(void **state)
 	print_message("# %u descriptors, then %u; %u kB, then %u\n", fds, rig_open_fds(rig),
 		      resident, rig_resident(rig));
 	assert_in_range(rig_open_fds(rig), 0, fds + 2);
+	assert_int_equal(memory_mappings(), 0);
 	assert_in_range(rig_resident(rig), 0, resident + RESIDENT_KB);
 }
 
@@ -247,6 +341,8 @@ int main(void)
 						rig_setup, rig_teardown),
 		cmocka_unit_test_setup_teardown(kicks_are_replaced_while_frames_are_held, rig_setup,
 						rig_teardown),
+		cmocka_unit_test_setup_teardown(memory_is_replaced_while_frames_are_copied,
+						rig_setup, rig_teardown),
 		cmocka_unit_test_setup_teardown(a_thousand_handshakes_leave_nothing_behind,
 						rig_setup, rig_teardown),
 	};
