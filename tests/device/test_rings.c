@@ -292,6 +292,24 @@ static void queue_pairs_all_pass(void **state)
 	}
 }
 
+/* As many as there can be: each carries frames, and all are up. */
+static void the_most_queue_pairs_all_pass(void **state)
+{
+	struct driver_config c = { .pairs = DRIVER_PAIRS_MAX, .ring_size = 64 };
+	struct driver *a = rig_open(*state, 0, &c), *b = rig_open(*state, 1, &c);
+
+	assert_int_equal(a->config.pairs, 128);
+	for (unsigned pair = 0; pair < DRIVER_PAIRS_MAX; pair++) {
+		struct stream s = { .from = a, .to = b, .from_pair = pair, .count = 20 };
+
+		stream_both(&s);
+	}
+	for (unsigned pair = 0; pair < DRIVER_PAIRS_MAX; pair++)
+		assert_true(ring_used(&a->ring[DRIVER_TX(pair)], NULL) > 0);
+	driver_close(a);
+	driver_close(b);
+}
+
 static void start_pair(struct driver *d, unsigned pair)
 {
 	struct error err;
@@ -360,6 +378,7 @@ int main(void)
 		CASE(legacy_header_in_pieces),
 		CASE(shapes_mixed_in_one_burst),
 		CASE(queue_pairs_all_pass),
+		CASE(the_most_queue_pairs_all_pass),
 		CASE(one_pair_of_many_is_enough),
 		CASE(half_a_pair_works_at_once),
 	};

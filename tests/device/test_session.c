@@ -2,8 +2,12 @@
 /* Front-ends that set up, stop, resume, leave and come again, each in its own way. */
 #include "harness.h"
 
+#include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "control/client.h"
 
 static void orders_of_all_front_ends_work(void **state)
 {
@@ -262,6 +266,60 @@ static void front_ends_come_and_go(void **state)
 	driver_close(b);
 }
 
+/* A server that dies after `rings` rings, or before it has said anything (-1). */
+static void die_early(const char *path, int rings)
+{
+	struct driver_config c = { .listen = path, .quirks = DRIVER_RINGS_LATER };
+	int listener, sock;
+	struct driver *d;
+	struct error err;
+
+	if (rings < 0) {
+		listener = channel_listen(path, &err);
+		assert_true(listener >= 0);
+		sock = channel_accept(listener, 5000, &err);
+		assert_true(sock >= 0);
+		close(sock);
+		close(listener);
+		unlink(path);
+		return;
+	}
+	assert_int_equal(driver_open(&c, &d, &err), 0);
+	for (int i = 0; i < rings; i++)
+		assert_int_equal(driver_ring_start(d, (unsigned)i, ring_base(d->ring), &err), 0);
+	driver_close(d);
+	unlink(path);
+}
+
+/* cloud-hypervisor d3d83dcbd: a connection to a peer that is going away was the last one. */
+static void a_connecting_port_begins_again_whenever_its_peer_dies(void **state)
+{
+	struct rig *rig = *state;
+	struct driver *b = rig_open(rig, 1, NULL);
+	char path[64];
+	struct driver_config server = { .listen = path };
+	struct stream s = { .from = b, .from_port = 1, .to_port = 0 };
+	json_t *result;
+	struct error err;
+
+	snprintf(path, sizeof(path), "%s/peer", rig->folder);
+	assert_int_equal(client_call(rig->control, "port.add",
+				     json_pack("{s:s,s:s,s:{s:s}}", "name", "peer", "kind",
+					       "vhost-user", "options", "connect", path),
+				     &result, &err),
+			 0);
+	json_decref(result);
+	for (int rings = -1; rings < 3; rings++) {
+		die_early(path, rings);
+		die_early(path, -1);
+	}
+	assert_int_equal(driver_open(&server, &s.to, &err), 0);
+	stream_both(&s);
+	driver_close(s.to);
+	driver_close(b);
+	unlink(path);
+}
+
 /* Takes what is there and what still comes. */
 static void swallow(struct driver *d)
 {
@@ -343,6 +401,7 @@ int main(void)
 		CASE(stopped_in_traffic_and_resumed_nothing_is_lost),
 		CASE(rx_stopped_and_resumed),
 		CASE(front_ends_come_and_go),
+		CASE(a_connecting_port_begins_again_whenever_its_peer_dies),
 		CASE(leaving_under_load_harms_nobody),
 		CASE(disabled_rings_are_quiet),
 		CASE(rings_start_at_any_index),

@@ -208,6 +208,89 @@ static void used_index_is_overwritten(void **state)
 	driver_close(b);
 }
 
+/* Makes much of a ring available whose parts lie wherever they lie, and has frames sent to it. */
+static void use_ring(struct driver *c, struct driver_ring *ring, struct driver *a, struct driver *b)
+{
+	for (unsigned i = 0; i < 50; i++) {
+		store_release(&ring->avail->idx, (uint16_t)(load_acquire(&ring->used->idx) + 200));
+		ring_kick(ring);
+		driver_reclaim(a, 0);
+		if (ring_room(&a->ring[DRIVER_TX(0)]))
+			send_one(a, 0, 2, 60 + i * 20, i);
+		swallow(a);
+		swallow(b);
+	}
+}
+
+/* Nothing forbids it, and nothing that a guest writes is believed anyway. */
+static void rings_lie_on_each_other(void **state)
+{
+	struct driver_config later = { .quirks = DRIVER_RINGS_LATER };
+	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
+	struct stream good = { .from = a, .to = b };
+
+	for (unsigned way = 0; way < 10; way++) {
+		struct driver *c = rig_open(*state, 2, &later);
+		struct driver_ring ring = c->ring[way % 2], *other = &c->ring[!(way % 2)];
+		void *at = ring.desc;
+		struct error err;
+
+		if (way / 2 == 0 || way / 2 == 3)
+			ring.avail = at;
+		if (way / 2 == 1 || way / 2 == 3)
+			ring.used = at;
+		if (way / 2 == 2)
+			ring.used = (void *)((uintptr_t)ring.avail & ~(uintptr_t)3);
+		if (way / 2 == 4) { /* both rings of the pair are one */
+			ring.desc = other->desc;
+			ring.avail = other->avail;
+			ring.used = other->used;
+			assert_int_equal(driver_ring_start(c, !(way % 2), 0, &err), 0);
+			assert_int_equal(driver_ring_enable(c, !(way % 2), true, &err), 0);
+		}
+		assert_int_equal(frontend_set_ring(&c->fe, way % 2, &ring, 0, &err), 0);
+		assert_int_equal(frontend_set_fd(&c->fe, VHOST_USER_SET_VRING_KICK, way % 2,
+						 ring.kick, &err),
+				 0);
+		assert_int_equal(frontend_enable(&c->fe, way % 2, true, &err), 0);
+		use_ring(c, &ring, a, b);
+		rig_assert_alive(*state);
+		driver_close(c);
+		rig_wait_state(*state, 2, "waiting");
+	}
+	settle(a, b);
+	stream_both(&good);
+	driver_close(a);
+	driver_close(b);
+}
+
+/* What is delivered overwrites the ring by which it is delivered: each of its parts by itself. */
+static void buffers_lie_on_their_ring(void **state)
+{
+	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
+	struct stream good = { .from = a, .to = b };
+
+	for (unsigned round = 0; round < 30; round++) {
+		struct driver *c = rig_open(*state, 2, NULL);
+		struct driver_ring *rx = &c->ring[DRIVER_RX(0)];
+		void *const parts[] = { rx->desc, rx->avail, rx->used };
+		uint64_t at = driver_memory_gpa(&c->mem, parts[round % 3]);
+
+		send_one(c, 2, 0, 60, 1);
+		for (unsigned i = 0; i < rx->size; i++)
+			rx->desc[i] =
+				(struct vring_desc){ at + round, 2048, VRING_DESC_F_WRITE, 0 };
+		use_ring(c, rx, a, b);
+		rig_assert_alive(*state);
+		driver_close(c);
+		rig_wait_state(*state, 2, "waiting");
+	}
+	settle(a, b);
+	stream_both(&good);
+	driver_close(a);
+	driver_close(b);
+}
+
 /* The memory of the attacker's rings and buffers ends at `size` bytes, all of a sudden. */
 static void truncate_under_load(struct rig *rig, struct driver *a, struct driver *b, off_t size)
 {
@@ -398,6 +481,8 @@ int main(void)
 		CASE(everything_changes_while_it_is_read),
 		CASE(available_index_jumps),
 		CASE(used_index_is_overwritten),
+		CASE(rings_lie_on_each_other),
+		CASE(buffers_lie_on_their_ring),
 		CASE(memory_file_is_truncated),
 		CASE(holes_are_punched),
 		CASE(call_that_blocks_harms_its_own_session_only),
