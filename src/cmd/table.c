@@ -53,9 +53,11 @@ static void print_row(const struct table *t, unsigned first, const int *width, F
 {
 	unsigned last = t->columns - 1;
 
+	/* No blanks at the end of a line. */
+	while (last && !*t->cell[first + last])
+		last--;
 	for (unsigned i = 0; i < last; i++)
 		fprintf(out, "%*s  ", t->right[i] ? width[i] : -width[i], t->cell[first + i]);
-	/* No blanks at the end of a line. */
 	fprintf(out, "%*s\n", t->right[last] ? width[last] : 0, t->cell[first + last]);
 }
 

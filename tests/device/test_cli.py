@@ -210,6 +210,18 @@ def test_life(tap, place):
             client.connect(str(place.control))
             status, seconds = end(switch)
         check(status == 0 and seconds < END_SECONDS, f"status {status} after {seconds:.2f} s")
+    with tap.test(f"frames that pass do not delay the end: it comes within {END_SECONDS} s"):
+        switch = place.start("--port", port, "--port", f"vm2 vhost-user listen={place.folder}/vm2.sock")
+        load = subprocess.Popen([place.binary, "bench", "load", "--a", f"{place.folder}/vm1.sock", "--b",
+                                 f"{place.folder}/vm2.sock", "--seconds", "600"], stderr=subprocess.DEVNULL)
+        try:
+            wait_for(lambda: all(row["egress"]["frames"] > 1000 for row in place.show("port")), "traffic")
+            status, seconds = end(switch)
+        finally:
+            load.kill()
+            load.wait()
+        check(status == 0 and seconds < END_SECONDS, f"status {status} after {seconds:.2f} s")
+        check(not place.names(), f"it left {place.names()}")
     with tap.test("a second switch at the same control socket is refused"):
         switch = place.start("--port", port)
         said = place.expect(1, "run")
@@ -289,6 +301,31 @@ def test_show(tap, place):
         check(set(place.show("port")[0]["ingress"]) == {"frames", "bytes", "dropped"}, "ingress differs")
         check([row["worker"] for row in place.show("worker")] == [0, 1], "there should be two workers")
         check("waiting" in place.expect(0, "show", "port", "vm1"), "it does not say what the port waits for")
+    with tap.test("rings and learned addresses are shown while frames pass, and in JSON with what was promised"):
+        place.expect(0, "port", "add", "vm2", "vhost-user", f"listen={place.folder}/vm2.sock")
+        load = subprocess.Popen([place.binary, "bench", "load", "--a", f"{place.folder}/vm1.sock", "--b",
+                                 f"{place.folder}/vm2.sock", "--seconds", "600"], stdout=subprocess.DEVNULL)
+        try:
+            wait_for(lambda: len(place.show("fdb")) == 2, "two learned addresses")
+            for what, rows in (("queue", 4), ("fdb", 2)):
+                check(len(place.show(what)) == rows, f"{what}: {place.show(what)}")
+                check(all(set(row) == KEYS[what] for row in place.show(what)), str(place.show(what)))
+                check(place.expect(0, "show", what).count("\n") == rows + 1, f"no table of {what}")
+                (row, *others) = [row for row in place.show(what, "vm2") if row.get("direction") != "rx"]
+                check(row["port"] == "vm2" and not others, f"{what} vm2: {row}, {others}")
+                check("vm1" not in place.expect(0, "show", what, "vm2"), f"{what} vm2: the table has more")
+            check(place.show("queue", "vm2")[1]["frames"] > 0 and row["age"] < 60, "no traffic is shown")
+            with_rows = {what: place.expect(0, "show", what) for what in KEYS}
+            check(place.show("worker", "0")[0]["worker"] == 0 and len(place.show("worker", "1")) == 1, "one worker")
+            check(place.show("feature", "csum")[0]["offered"], "one feature")
+            detail = place.expect(0, "show", "port", "vm1")
+            check("version_1" in detail and "ingress" in detail, detail)
+        finally:
+            load.kill()
+            load.wait()
+        for text in with_rows.values():
+            check(not re.search(r" $", text, re.M), text)
+        place.expect(0, "port", "del", "vm2")
     with tap.test("lines for people have no blanks at their end"):
         for what in KEYS:
             text = place.expect(0, "show", what)
