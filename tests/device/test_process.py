@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """The switch as a process among others: limits, descriptors, signals, a log that nobody reads."""
 import os
+import re
 import resource
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -151,8 +153,70 @@ def test_log(tap, place):
             check(status == 0, f"it ended with {status}")
 
 
+def log_of(place, *words):
+    """What a switch says while one front-end comes and goes well, one says nothing, and one speaks another version."""
+    sock = place.folder / "vm1.sock"
+    log = place.folder / "log"
+    with open(log, "w") as stderr:
+        switch = subprocess.Popen([place.binary, "run", "--control", place.control, "--port",
+                                   f"vm1 vhost-user listen={sock}", *words], stderr=stderr)
+        place.switches.append(switch)
+        wait_for(lambda: place.call("show").returncode == 0, "an answer")
+        get_features, nonsense = struct.pack("<III", 1, 1, 0), struct.pack("<III", 1, 2, 0)
+        for message in (get_features, b"", nonsense):
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(str(sock))
+                client.sendall(message)
+                if message:
+                    client.recv(100)
+            wait_for(lambda: place.show("port")[0]["state"] == "waiting", "the end of the session")
+        end(switch)
+    lines = log.read_text().splitlines()
+    log.unlink()
+    check(all(re.fullmatch(r"(error|warn|info|debug) (vm1|ringway): .+", line) for line in lines), str(lines))
+    return lines
+
+
+def test_levels(tap, place):
+    with tap.test("a session that breaks the rules is one warning, and one that ends well is none"):
+        lines = log_of(place)
+        check([line for line in lines if line.startswith(("warn", "error"))] ==
+              ["warn vm1: session ended: GET_FEATURES (1): protocol version 2 instead of 1"], str(lines))
+        check(any(line.startswith("info") for line in lines), str(lines))
+    with tap.test("-q leaves warnings, -v adds, and the last one counts"):
+        counts = [len(log_of(place, *words)) for words in (["-v", "-q"], [], ["--quiet", "--verbose"])]
+        check(counts[0] == 1 and counts[0] < counts[1] < counts[2], f"-q, neither, -v: {counts} lines")
+
+
+def test_users(tap, place):
+    """A front-end of another user."""
+    name = "mode= and group= let in who is in the group, and nobody else"
+    if os.getuid():
+        tap.skip(name, "needs root")
+        return
+    with tap.test(name):
+        group, other, user = NOBODY - 1, NOBODY - 2, NOBODY - 3
+        binary = shutil.copy(place.binary, place.folder)
+        os.chmod(place.folder, 0o777)
+        run_as = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--groups", str(group)]
+        ports = [f"vm{n} vhost-user listen={place.folder}/vm{n}.sock mode=0660 group={group}" for n in (1, 2)]
+        switch = subprocess.Popen([*run_as, binary, "run", "-q", "--control", str(place.control), "--port", ports[0],
+                                   "--port", ports[1]], env=NO_LEAK_CHECK)
+        place.switches.append(switch)
+        wait_for(lambda: place.call("show").returncode == 0, "an answer")
+        for its_group, status in ((other, 1), (group, 0)):
+            load = subprocess.run(["setpriv", "--reuid", str(user), "--regid", str(user), "--groups", str(its_group),
+                                   binary, "bench", "load", "--seconds", "0.1", "--a", f"{place.folder}/vm1.sock",
+                                   "--b", f"{place.folder}/vm2.sock"],
+                                  env=NO_LEAK_CHECK, capture_output=True, text=True, timeout=60)
+            check(load.returncode == status, f"of group {its_group}: {load}")
+            check(not status or "Permission denied" in load.stderr, load.stderr)
+        end(switch)
+        os.unlink(binary)
+
+
 def body(tap, arguments):
-    for test in (test_limits, test_descriptors, test_signals, test_log):
+    for test in (test_limits, test_descriptors, test_signals, test_log, test_levels, test_users):
         with Place(arguments.binary) as place:
             test(tap, place)
 
