@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
+#include <linux/magic.h>
 #include <linux/seccomp.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +15,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -90,6 +92,82 @@ static void only_memory_files_are_mapped(void **state)
 	int readonly = open(path, O_RDONLY);
 	assert_int_equal(refused(readonly, desc), -EBADF);
 	close(readonly);
+	close(fd);
+}
+
+/* Open for everything, and without a name. */
+static int unlinked_file(const char *directory, off_t size)
+{
+	int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, size), 0);
+	return fd;
+}
+
+static bool on_tmpfs(const char *directory)
+{
+	struct statfs fs;
+
+	return !statfs(directory, &fs) && fs.f_type == TMPFS_MAGIC;
+}
+
+/* A page fault on a file of FUSE or NFS may never return; what a disk's may cost is not known. */
+static void a_file_on_a_disk_is_refused_however_it_is_open(void **state)
+{
+	struct guest_region_desc desc = { .size = PAGE, .uva = PAGE };
+	const char *directories[] = { ".", "/var/tmp", "/root" };
+	unsigned tried = 0;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(directories); i++) {
+		int fd;
+
+		if (on_tmpfs(directories[i]) || access(directories[i], W_OK))
+			continue;
+		fd = unlinked_file(directories[i], PAGE);
+		assert_int_equal(refused(fd, desc), -EBADF);
+		close(fd);
+		tried++;
+	}
+	if (!tried)
+		skip();
+}
+
+static void a_file_on_tmpfs_is_mapped(void **state)
+{
+	struct guest_memory *mem;
+	struct guest_mapping *m;
+	int fd;
+
+	if (!on_tmpfs("/dev/shm"))
+		skip();
+	fd = unlinked_file("/dev/shm", 2 * PAGE);
+	m = map(fd, 0, PAGE, PAGE, PAGE);
+	mem = memory(&m, 1);
+	assert_int_equal(pwrite(fd, "shared", 6, PAGE), 6);
+	assert_memory_equal((void *)mem->region[0].host, "shared", 6);
+	guest_memory_free(mem);
+	close(fd);
+}
+
+/* Without huge pages in reserve it can be mapped, but not touched. */
+static void huge_pages_are_mapped_whole(void **state)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_HUGETLB);
+	struct guest_memory *mem;
+	struct guest_mapping *m;
+	struct stat st;
+
+	if (fd < 0)
+		skip();
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(ftruncate(fd, 4 * st.st_blksize), 0);
+	/* From the middle of a huge page to the middle of another. */
+	m = map(fd, 0, (uint64_t)st.st_blksize, PAGE, (uint64_t)st.st_blksize / 2);
+	mem = memory(&m, 1);
+	assert_int_equal(mem->region[0].size, st.st_blksize);
+	assert_int_equal(mem->region[0].host % (uintptr_t)st.st_blksize, st.st_blksize / 2);
+	guest_memory_free(mem);
 	close(fd);
 }
 
@@ -400,6 +478,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_memory_files_are_mapped),
+		cmocka_unit_test(a_file_on_a_disk_is_refused_however_it_is_open),
+		cmocka_unit_test(a_file_on_tmpfs_is_mapped),
+		cmocka_unit_test(huge_pages_are_mapped_whole),
 		cmocka_unit_test(a_region_is_not_empty_does_not_wrap_and_lies_in_its_file),
 		cmocka_unit_test(an_offset_need_not_be_a_whole_page),
 		cmocka_unit_test(regions_may_not_overlap),
