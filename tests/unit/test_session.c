@@ -199,6 +199,10 @@ static void what_needs_a_protocol_feature_is_refused_without(void **state)
 	assert_int_not_equal(rig_get(VHOST_USER_GET_STATUS), 0);
 	assert_int_not_equal(rig_u64(VHOST_USER_SET_STATUS, 1), 0);
 	assert_int_not_equal(rig_u64(VHOST_USER_NET_SET_MTU, 1500), 0);
+	assert_int_equal(rig_get(VHOST_USER_GET_MAX_MEM_SLOTS),
+			 1); /* refused, and no number of slots */
+	rig_send(VHOST_USER_REM_MEM_REG, &r, sizeof(r), NULL, 0);
+	assert_int_not_equal(rig_ack(VHOST_USER_REM_MEM_REG), 0);
 	rig_send(VHOST_USER_ADD_MEM_REG, &r, sizeof(r), &fd, 1);
 	assert_int_not_equal(rig_ack(VHOST_USER_ADD_MEM_REG), 0);
 	assert_null(rig->dev.mem);
@@ -467,7 +471,7 @@ static void bad_headers_end_the_session(void **state)
 	for (unsigned i = 0; i < ARRAY_SIZE(bad); i++) {
 		rig_handshake();
 		rig_send_raw(&bad[i], sizeof(bad[i]), NULL, 0);
-		rig_turn();
+		assert_int_equal(logged(rig_turn, "warn"), 1);
 		assert_int_equal(rig->ended, 1);
 		assert_string_not_equal(rig->reason, "");
 	}
