@@ -9,6 +9,8 @@ from rig import RigError
 PORT = 5001
 MEGABYTES = 64
 DATA = "data"
+RETRIES = 3
+WORST_SHARE = 1 / 10  # of the other direction's speed
 
 
 def wait_reachable(sender, receiver, timeout=60):
@@ -54,6 +56,16 @@ def iperf(sender, receiver, seconds=5, streams=1):
     received = end["sum_received"]
     cpu = tuple(end["cpu_utilization_percent"][side] / 100 * received["seconds"] for side in ("host_total", "remote_total"))
     return Stream(received["bits_per_second"] / 1e9, received["bytes"], end["sum_sent"]["retransmits"], cpu)
+
+
+def iperf_both(ways, seconds):
+    """TCP both ways, none of them a crawl; on a busy machine one may be slow by chance, but not each time."""
+    for _ in range(RETRIES):
+        streams = [iperf(*way, seconds) for way in ways]
+        slow, fast = sorted(stream.gbits for stream in streams)
+        if slow > fast * WORST_SHARE:
+            return streams
+    raise RigError(f"one direction does {slow:.3f} Gbit/s, the other {fast:.3f}")
 
 
 def round_trips(sender, receiver, seconds=5):

@@ -61,10 +61,9 @@ def speed(test, pair, cells, seconds):
     """Gbit/s between guests with the features of two cells, the mean of both ways."""
     for port, cell in zip(pair.switch.show("port"), cells):
         check_agreed(port, cell)
-    streams = []
     for way in pair.ways():
         traffic.ping(*way)
-        streams.append(traffic.iperf(*way, seconds))
+    streams = traffic.iperf_both(pair.ways(), seconds)
     test.note(streams)
     pair.check_counters()
     for guest in pair.guests:

@@ -41,7 +41,7 @@ def run(test, arguments, devices):
             for way in pair.ways():
                 for size in (8, 1472, 20000):
                     traffic.ping(*way, count=2, size=size)
-                test.note(traffic.iperf(*way, seconds=1))
+            test.note(traffic.iperf_both(pair.ways(), seconds=1))
         for (sender, receiver), device in zip(pair.ways(), reversed(devices)):
             if device.get("guest_csum") == "off":
                 with test.test(f"{receiver.name} gets no unfinished checksum between a guest with {names}"):
