@@ -7,7 +7,7 @@ from rig import RigError, tap, traffic
 from rig.pair import Pair
 
 IDLE_SECONDS = 10
-IDLE_SHARE = 0.05  # of one core; 0.01 is promised
+IDLE_SHARE = 0.01  # of one core
 
 
 def check_unprivileged(process):
