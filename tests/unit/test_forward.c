@@ -103,6 +103,15 @@ static void group_addresses_are_flooded_and_never_learned(void **state)
 	expect_delivered((unsigned[]){ 2, 2, 2, 3, 3, 3 });
 }
 
+/* vrnetlab PR 505: LACP, LLDP and the like, which a bridge keeps to itself. */
+static void addresses_reserved_for_bridges_are_flooded_too(void **state)
+{
+	for (unsigned i = 0; i < 16; i++)
+		send_one(0, 0x0180c2000000 + i, host(0, 1));
+	for (unsigned i = 1; i < 6; i++)
+		assert_int_equal(ports[i].delivered, 16);
+}
+
 static void what_stays_behind_its_own_port_is_dropped_and_counted(void **state)
 {
 	learn(2, host(2, 1));
@@ -395,6 +404,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(an_unknown_address_is_flooded_to_all_others_and_then_learned),
 		TEST(group_addresses_are_flooded_and_never_learned),
+		TEST(addresses_reserved_for_bridges_are_flooded_too),
 		TEST(what_stays_behind_its_own_port_is_dropped_and_counted),
 		TEST(a_port_that_cannot_receive_gets_no_copies),
 		TEST(a_lone_port_has_no_destination),
