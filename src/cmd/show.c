@@ -136,6 +136,29 @@ static void show_one_port(const json_t *port)
 	print_faults(port);
 }
 
+/* Among ports whose MTU is known. */
+static void tell_unlike_mtus(const json_t *rows)
+{
+	const json_t *least = NULL, *most = NULL;
+
+	for (size_t i = 0; i < json_array_size(rows); i++) {
+		const json_t *row = json_array_get(rows, i);
+
+		if (!number_of(row, "mtu"))
+			continue;
+		if (!least || number_of(row, "mtu") < number_of(least, "mtu"))
+			least = row;
+		if (!most || number_of(row, "mtu") > number_of(most, "mtu"))
+			most = row;
+	}
+	if (least && number_of(least, "mtu") < number_of(most, "mtu"))
+		printf("\nMTUs differ: %s has %" JSON_INTEGER_FORMAT
+		       ", %s has %" JSON_INTEGER_FORMAT
+		       "; what is larger may be lost between them\n",
+		       text_of(least, "name"), number_of(least, "mtu"), text_of(most, "name"),
+		       number_of(most, "mtu"));
+}
+
 static void show_ports(const json_t *rows)
 {
 	struct table t;
@@ -159,6 +182,7 @@ static void show_ports(const json_t *rows)
 		table_cell(&t, "%s", text_of(row, "reason"));
 	}
 	table_end(&t, stdout);
+	tell_unlike_mtus(rows);
 	for (size_t i = 0; i < json_array_size(rows); i++) {
 		const json_t *row = json_array_get(rows, i);
 

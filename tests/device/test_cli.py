@@ -264,6 +264,14 @@ def test_ports(tap, place):
         check(place.show("port")[0]["mtu"] == 1400, "the MTU is not what was set")
         place.expect(0, "port", "del", "vm1")
         check(place.show("port") == [] and not listen.exists(), "it is still there")
+    with tap.test("MTUs that differ are told, those that are alike or not known are not"):
+        for number, mtu in enumerate((0, 1500, 9000)):
+            place.expect(0, "port", "add", f"p{number}", "vhost-user", f"listen={place.folder}/p{number}", f"mtu={mtu}")
+        check("MTUs differ: p1 has 1500, p2 has 9000" in place.expect(0, "show"), "they are not told")
+        place.expect(0, "port", "set", "p2", "mtu=1500")
+        check("differ" not in place.expect(0, "show"), "they do not differ")
+        for number in range(3):
+            place.expect(0, "port", "del", f"p{number}")
     with tap.test("what cannot be is refused with status 1, and changes nothing"):
         place.expect(0, "port", "add", "vm1", "vhost-user", f"listen={listen}")
         for words in (["add", "vm1", "vhost-user", f"listen={listen}2"], ["add", "vm2", "frob"],
