@@ -205,22 +205,18 @@ static void one_frame_then_silence_is_completed(void **state)
 /* An idle switch asks for a kick; while frames wait for it, it has been kicked already. */
 static void kicks_are_rare_under_load(void **state)
 {
-	for (unsigned i = 0; i < 2; i++) {
-		struct driver_config c = { .features = i ? without_event_idx() : 0 };
-		struct driver *a = rig_open(*state, 0, &c), *b = rig_open(*state, 1, &c);
-		struct driver_ring *tx = &a->ring[DRIVER_TX(0)];
+	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
 
-		for (unsigned round = 0; round < 100; round++) {
-			driver_post(b, 0);
-			for (unsigned k = 0; k < 200; k++)
-				send_one(a, 0, 1, 60, k);
-			for (unsigned k = 0; k < 200; k++)
-				assert_true(receive_one(b, 0, 1, 60, k, 1000));
-		}
-		assert_in_range(tx->kicked, 1, i ? 20000 : 2000);
-		driver_close(a);
-		driver_close(b);
+	for (unsigned round = 0; round < 100; round++) {
+		driver_post(b, 0);
+		for (unsigned k = 0; k < 200; k++)
+			send_one(a, 0, 1, 60, k);
+		for (unsigned k = 0; k < 200; k++)
+			assert_true(receive_one(b, 0, 1, 60, k, 1000));
 	}
+	assert_in_range(a->ring[DRIVER_TX(0)].kicked, 1, 2000);
+	driver_close(a);
+	driver_close(b);
 }
 
 /* Kicks that nobody asked for do no harm, nor do those on an rx ring. */

@@ -314,6 +314,38 @@ static void disabled_before_the_first_enable_it_rests_later_it_drains(void **sta
 	assert_int_equal(device_pairs_up(&rig->dev), 0);
 }
 
+/* Off by flag, or by an index that stands still; what came meanwhile is seen when they are on. */
+static void kicks_are_off_until_they_are_asked_for(void **state)
+{
+	const struct vring_used *used = memory_at(rig->base, ring_addr(1).used);
+	const uint16_t *event = (const uint16_t *)&used->ring[RING_SIZE];
+
+	for (unsigned by_index = 0; by_index < 2; by_index++) {
+		const uint16_t flag = by_index ? 0 : VRING_USED_F_NO_NOTIFY;
+		uint64_t features = MODERN & ~BIT(VIRTIO_RING_F_EVENT_IDX);
+		struct virtq *vq;
+
+		ring_at(rig->base, 1, 0);
+		start_ring(1, features | (by_index ? BIT(VIRTIO_RING_F_EVENT_IDX) : 0));
+		vq = &rig->dev.ring[1]->vq;
+		assert_int_equal(used->flags, flag);
+		ring_post(rig->base, 1, 2);
+		collect_all(vq);
+		assert_int_equal(used->flags, flag);
+		assert_int_equal(*event, 0);
+		assert_false(virtq_kicks_on(vq));
+		assert_int_equal(used->flags, 0);
+		assert_int_equal(*event, by_index ? 2 : 0);
+		virtq_kicks_off(vq);
+		assert_int_equal(used->flags, flag);
+		ring_post(rig->base, 1, 3);
+		assert_int_equal(*event, by_index ? 2 : 0);
+		assert_true(virtq_kicks_on(vq));
+		collect_all(vq);
+		device_reset(&rig->dev);
+	}
+}
+
 /* Tables of nothing, one of which is nearly all that is walked for a batch: each has its own. */
 static void long_chains_share_what_a_batch_may_walk(void **state)
 {
@@ -370,6 +402,7 @@ int main(void)
 		T(rings_must_lie_aligned_in_one_region),
 		T(user_addresses_cannot_hide_that_a_ring_is_unaligned),
 		T(disabled_before_the_first_enable_it_rests_later_it_drains),
+		T(kicks_are_off_until_they_are_asked_for),
 		T(long_chains_share_what_a_batch_may_walk),
 #undef T
 	};
