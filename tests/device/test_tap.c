@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "control/client.h"
@@ -495,6 +496,42 @@ static void memory_that_is_gone_costs_its_sender_alone(void **state)
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+static double cpu_seconds(const struct rig *rig)
+{
+	struct timespec t;
+	clockid_t id;
+
+	assert_int_equal(clock_getcpuclockid(rig->child, &id), 0);
+	assert_int_equal(clock_gettime(id, &t), 0);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* What waits for a guest without buffers is tried again now and then, not all the time. */
+static void no_busy_loop_when_the_guest_has_no_buffers(void **state)
+{
+	struct rig *rig = *state;
+	struct driver_config none = { .quirks = DRIVER_NO_RX_BUFFERS };
+	struct driver *d = rig_open(rig, 0, &none);
+	uint8_t frame[60];
+	double cpu;
+
+	send_one(d, 0, TAP, 60, 1); /* so that it is known */
+	assert_host_gets(60, 1);
+	cpu = cpu_seconds(rig);
+	for (unsigned i = 0; i < 2000; i++, usleep(1000)) {
+		frame_make(frame, sizeof(frame), TAP, 0, i);
+		host_send(NULL, frame, sizeof(frame));
+	}
+	cpu = cpu_seconds(rig) - cpu;
+	print_message("# %.2f s of CPU time in 2 s and more\n", cpu);
+	rig_assert_dropped(rig, 0, "full", 2000);
+	assert_true(cpu < 0.8);
+	driver_post(d, 0);
+	host_send(NULL, frame, sizeof(frame));
+	assert_true(receive_one(d, TAP, 0, sizeof(frame), 1999, WAIT_MS));
+	driver_close(d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -502,6 +539,7 @@ int main(void)
 		CASE(every_length_reaches_the_host),
 		CASE(every_length_comes_from_the_host),
 		CASE(bursts_stay_in_order),
+		CASE(no_busy_loop_when_the_guest_has_no_buffers),
 		CASE(large_frames_pass_with_their_header),
 		CASE(large_datagrams_pass_whole_or_in_segments),
 		CASE(dhcp_is_finished_both_ways),
