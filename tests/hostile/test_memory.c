@@ -444,7 +444,7 @@ static void calls_replaced_without_end_do_not_pile_up(void **state)
 			most = MAX(most, rig_open_fds(*state));
 	}
 	assert_int_equal(frontend_sync(&b->fe, &err), 0);
-	print_message("%u descriptors open in the switch, then up to %u\n", fds, most);
+	print_message("# %u descriptors open in the switch, then up to %u\n", fds, most);
 	assert_in_range(most, 0, fds + CALLS_LATE);
 	driver_close(c);
 	rig_wait_state(*state, 2, "waiting");
