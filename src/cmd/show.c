@@ -21,7 +21,8 @@ static const char help[] =
 	"  fdb      learned addresses and the ports behind which they are\n"
 	"  worker   datapath threads: CPU it is pinned to, CPU time used, frames moved, bursts in\n"
 	"           which they came, sleeps for want of work, queues it serves, and how many of\n"
-	"           them wait for a kick (armed)\n"
+	"           them wait for a kick (armed); what a wake-up costs here, by which polling is\n"
+	"           bounded\n"
 	"  feature  virtio features: which are offered, and what they mean\n"
 	"\n"
 	"NAME picks a port and tells all of it; for fdb and queue that port's, for worker a\n"
@@ -240,7 +241,8 @@ static void show_workers(const json_t *rows)
 {
 	struct table t;
 
-	table_begin(&t, ">WORKER|>CPU|>CPU TIME/S|>FRAMES|>BURSTS|>SLEEPS|>QUEUES|>ARMED");
+	table_begin(&t,
+		    ">WORKER|>CPU|>CPU TIME/S|>FRAMES|>BURSTS|>SLEEPS|>QUEUES|>ARMED|>WAKE-UP/US");
 	for (size_t i = 0; i < json_array_size(rows); i++) {
 		const json_t *row = json_array_get(rows, i);
 
@@ -252,6 +254,7 @@ static void show_workers(const json_t *rows)
 		number_cell(&t, row, "sleeps");
 		number_cell(&t, row, "queues");
 		number_cell(&t, row, "armed");
+		table_cell(&t, "%.0f", (double)number_of(row, "wakeup_ns") / 1e3);
 	}
 	table_end(&t, stdout);
 }

@@ -182,11 +182,12 @@ static json_t *worker_row(struct daemon *d, unsigned worker)
 
 	memset(&w, 0, sizeof(w));
 	pool_report(d->pool, worker, &w);
-	return json_pack("{s:i, s:o, s:I, s:I, s:I, s:I, s:I, s:i, s:i}", "worker", (int)w.worker,
-			 "cpu", w.cpu < 0 ? json_null() : json_integer(w.cpu), "cpu_ns",
-			 (json_int_t)w.cpu_ns, "busy_cycles", (json_int_t)w.busy_cycles, "frames",
-			 (json_int_t)w.frames, "bursts", (json_int_t)w.bursts, "sleeps",
-			 (json_int_t)w.sleeps, "queues", (int)w.queues, "armed", (int)w.armed);
+	return json_pack("{s:i, s:o, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:I}", "worker",
+			 (int)w.worker, "cpu", w.cpu < 0 ? json_null() : json_integer(w.cpu),
+			 "cpu_ns", (json_int_t)w.cpu_ns, "busy_cycles", (json_int_t)w.busy_cycles,
+			 "frames", (json_int_t)w.frames, "bursts", (json_int_t)w.bursts, "sleeps",
+			 (json_int_t)w.sleeps, "queues", (int)w.queues, "armed", (int)w.armed,
+			 "wakeup_ns", (json_int_t)w.wakeup_ns);
 }
 
 int report_workers(struct daemon *d, const char *name, json_t **ret_rows, struct error *err)

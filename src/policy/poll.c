@@ -11,9 +11,21 @@ static uint64_t since(uint64_t last, uint64_t now)
 	return now > last ? now - last : 0;
 }
 
-void poll_found(struct poll_state *state, uint64_t now, uint64_t per_us)
+struct poll_limits poll_limits(uint64_t wakeup, uint64_t per_us)
 {
-	uint64_t gap = MIN(MAX(since(state->last, now), (uint64_t)1), POLL_GAP_MAX_US * per_us);
+	uint64_t cost = MIN(MAX(wakeup, POLL_WAKEUP_MIN_US * per_us), POLL_WAKEUP_MAX_US * per_us);
+
+	return (struct poll_limits){
+		.shortest = cost,
+		.longest = cost * 5 / 2,
+		.recheck = POLL_RECHECK_US * per_us,
+		.gap_max = POLL_GAP_MAX_US * per_us,
+	};
+}
+
+void poll_found(struct poll_state *state, uint64_t now, const struct poll_limits *limits)
+{
+	uint64_t gap = MIN(MAX(since(state->last, now), (uint64_t)1), limits->gap_max);
 
 	if (!state->last)
 		state->gap = 0;
@@ -24,15 +36,15 @@ void poll_found(struct poll_state *state, uint64_t now, uint64_t per_us)
 	state->last = now;
 }
 
-bool poll_give_up(const struct poll_state *state, uint64_t now, uint64_t per_us)
+bool poll_give_up(const struct poll_state *state, uint64_t now, const struct poll_limits *limits)
 {
-	uint64_t longest = POLL_MAX_US * per_us, window;
+	uint64_t window;
 
 	if (!state->last)
 		return true;
-	if (!state->gap || state->gap > longest)
-		window = POLL_RECHECK_US * per_us;
+	if (!state->gap || state->gap > limits->longest)
+		window = limits->recheck;
 	else
-		window = MIN(MAX(state->gap * POLL_GAPS, POLL_MIN_US * per_us), longest);
+		window = MIN(MAX(state->gap * POLL_GAPS, limits->shortest), limits->longest);
 	return since(state->last, now) >= window;
 }

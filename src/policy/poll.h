@@ -6,8 +6,10 @@
  * Polling costs CPU for as long as it lasts, arming costs a wake-up at the next arrival. So a queue
  * is polled for a few of its own mean gaps, if that is less than a bound, and otherwise not at all.
  *
- * The figures are from docs/performance.md: a window of 0 costs 12 us of latency at 100 kpps, one
- * of 50 us costs a third of a CPU at 10 kpps and gains little there. No one window serves both.
+ * What a wake-up costs differs by ten between hosts, so it is measured when the workers start, and
+ * all bounds follow from it. A window of 0 costs 12 us of latency at 100 kpps where one of 50 us
+ * costs a third of a CPU at 10 kpps and gains little there (docs/performance.md): no one window
+ * serves both.
  */
 #ifndef RINGWAY_POLICY_POLL_H
 #define RINGWAY_POLICY_POLL_H
@@ -16,19 +18,30 @@
 
 /* Windows, in mean gaps: arrivals at random leave one gap in 50 longer than four of their mean. */
 #define POLL_GAPS 4u
-/*
- * The shortest window of a queue with traffic: what a wake-up costs the sender and us together.
- * Polling for as long as a wake-up takes never costs more than twice the best choice.
- */
-#define POLL_MIN_US 20u
-/* The longest, and the mean gap from which on a queue is not polled: it sends less than 20 kpps. */
-#define POLL_MAX_US 50u
 /* A queue with rare arrivals is looked at again for this long: bursts come in pieces. */
 #define POLL_RECHECK_US 2u
 /* A silence counts as no more than this, so that 22 arrivals make up for it. */
 #define POLL_GAP_MAX_US 1000u
 /* An arrival's part in the moving mean: one in this many. */
 #define POLL_WEIGHT 8u
+/* What a wake-up is believed to cost: a machine that was busy when it was measured exaggerates. */
+#define POLL_WAKEUP_MIN_US 4u
+#define POLL_WAKEUP_MAX_US 40u
+
+struct poll_limits {
+	/*
+	 * The shortest window of a queue with traffic: what a wake-up costs the sender and us
+	 * together. Polling for as long as a wake-up takes never costs more than twice the best
+	 * choice.
+	 */
+	uint64_t shortest;
+	/* The longest, and the mean gap from which on a queue is not polled. */
+	uint64_t longest;
+	uint64_t recheck, gap_max;
+};
+
+/* `wakeup`: what one costs; `per_us`: units of time in a microsecond. */
+struct poll_limits poll_limits(uint64_t wakeup, uint64_t per_us);
 
 struct poll_state {
 	uint64_t last; /* when work was last found; 0: never */
@@ -36,9 +49,9 @@ struct poll_state {
 };
 
 /* Work was found at `now`. */
-void poll_found(struct poll_state *state, uint64_t now, uint64_t per_us);
+void poll_found(struct poll_state *state, uint64_t now, const struct poll_limits *limits);
 
-/* None was found at `now`: true to arm the queue. `per_us`: units of time in a microsecond. */
-bool poll_give_up(const struct poll_state *state, uint64_t now, uint64_t per_us);
+/* None was found at `now`: true to arm the queue. */
+bool poll_give_up(const struct poll_state *state, uint64_t now, const struct poll_limits *limits);
 
 #endif

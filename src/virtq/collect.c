@@ -67,7 +67,7 @@ static enum drop take_pieces(const struct virtq *vq, const struct ring_entry *e,
 {
 	enum drop drop = entry_walk(vq, e, 0, spans, max, links, &ret->n, &ret->len);
 
-	if (likely(!drop))
+	if (likely(!drop && ret->n))
 		ret->first = gather(to, spans, (uint32_t)MIN(ret->len, (uint64_t)SNAPSHOT_COPIED));
 	return drop;
 }
@@ -84,7 +84,7 @@ static instantiated enum drop take_first(const struct virtq *vq, const struct ri
 		*ret = (struct taken){ .len = e->len, .n = e->len > n };
 		return DROP_NONE;
 	}
-	struct taken taken;
+	struct taken taken = { 0 };
 	unsigned links = p->links;
 	enum drop drop = take_pieces(vq, e, to, spans, BATCH_SPANS - p->spans, &links, &taken);
 

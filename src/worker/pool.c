@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/rcu.h"
 #include "policy/place.h"
+#include "worker/wakeup.h"
 #include "worker/worker.h"
 
 #define SLOTS_MIN	8u
@@ -30,6 +31,7 @@
 
 struct pool {
 	unsigned n;
+	uint64_t wakeup; /* what one costs; cycles */
 	uint32_t last_id;
 	struct worker worker[];
 };
@@ -156,11 +158,13 @@ int pool_start(struct vswitch *sw, unsigned workers, const unsigned *cpus, struc
 		return error_set(err, ENOMEM, "no memory for workers");
 	memset(pool, 0, size);
 	pool->n = workers;
+	pool->wakeup = wakeup_measure();
 	sigaction(WATCHDOG_SIGNAL, &action, NULL);
 	for (unsigned i = 0; i < workers; i++) {
 		pool->worker[i].sw = sw;
 		pool->worker[i].cpu = cpus ? (int)cpus[i] : -1;
 		pool->worker[i].per_us = clock_cycles_per_us();
+		pool->worker[i].limits = poll_limits(pool->wakeup, pool->worker[i].per_us);
 		pool->worker[i].epoll = pool->worker[i].wake = -1;
 	}
 	for (unsigned i = 0; i < workers; i++) {
@@ -357,6 +361,7 @@ void pool_report(struct pool *pool, unsigned worker, struct worker_report *ret)
 		.sleeps = load_relaxed(&w->sleeps),
 		.queues = w->queues,
 		.armed = load_relaxed(&w->armed),
+		.wakeup_ns = pool->wakeup * 1000 / w->per_us,
 	};
 }
 

@@ -23,6 +23,7 @@ struct worker_report {
 	uint64_t frames, bursts; /* collected */
 	uint64_t sleeps;
 	unsigned queues, armed; /* owned; of them waiting for a kick */
+	uint64_t wakeup_ns;	/* what waking one costs here, as measured at start; 0: not known */
 };
 
 /*

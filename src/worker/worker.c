@@ -38,7 +38,7 @@ static void wake_queue(struct port_queue *q)
 /* Work was not found: go on polling, or ask for a kick. */
 static void rest(struct worker *w, struct port_queue *q, uint64_t now)
 {
-	if (!poll_give_up(&q->poll, now, w->per_us))
+	if (!poll_give_up(&q->poll, now, &w->limits))
 		return;
 	if (q->port->ops->arm(q))
 		q->port->ops->disarm(q); /* something came in between */
@@ -73,7 +73,7 @@ static bool turn(struct worker *w, struct port_queue *q, uint64_t now)
 	}
 	switch_forward(w->sw, q, b, &w->calls, now);
 	ops->complete(q, b, &w->calls);
-	poll_found(&q->poll, now, w->per_us);
+	poll_found(&q->poll, now, &w->limits);
 	w->uncalled++;
 	count(&w->bursts, 1);
 	count(&w->frames, b->n);

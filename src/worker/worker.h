@@ -30,6 +30,7 @@ struct worker {
 	int cpu;	       /* to pin to, or -1 */
 	uint32_t stop;
 	uint64_t per_us; /* cycles */
+	struct poll_limits limits;
 
 	/* The worker's. */
 	struct virtq_calls calls cache_aligned;

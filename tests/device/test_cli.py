@@ -30,7 +30,7 @@ KEYS = {
     "queue": {"port", "queue", "direction", "state", "size", "frames", "bytes", "segments", "held", "kicks", "calls",
               "worker"},
     "fdb": {"mac", "port", "age"},
-    "worker": {"worker", "cpu", "cpu_ns", "busy_cycles", "frames", "bursts", "sleeps", "queues", "armed"},
+    "worker": {"worker", "cpu", "cpu_ns", "busy_cycles", "frames", "bursts", "sleeps", "queues", "armed", "wakeup_ns"},
     "feature": {"bit", "name", "offered", "text"},
 }
 

@@ -9,13 +9,16 @@
 #include "policy/poll.h"
 
 #define PER_US 2100u /* as a time stamp counter's */
+#define WAKEUP 20u   /* us */
+
+static struct poll_limits limits;
 
 /* For how many microseconds after the last arrival the queue is polled. */
 static unsigned window_us(const struct poll_state *state)
 {
 	unsigned us = 0;
 
-	while (!poll_give_up(state, state->last + (uint64_t)us * PER_US, PER_US))
+	while (!poll_give_up(state, state->last + (uint64_t)us * PER_US, &limits))
 		us++;
 	return us;
 }
@@ -26,7 +29,7 @@ static struct poll_state load(uint64_t gap_cycles, unsigned arrivals)
 	uint64_t now = 1000000;
 
 	for (unsigned i = 0; i < arrivals; i++, now += gap_cycles)
-		poll_found(&state, now, PER_US);
+		poll_found(&state, now, &limits);
 	return state;
 }
 
@@ -35,14 +38,14 @@ static void the_window_follows_the_arrival_rate(void **state)
 	static const struct {
 		unsigned gap_ns, window;
 	} rows[] = {
-		{ 100, POLL_MIN_US },
-		{ 1000, POLL_MIN_US },
-		{ 5000, POLL_MIN_US },
+		{ 100, WAKEUP },
+		{ 1000, WAKEUP },
+		{ 5000, WAKEUP },
 		{ 8000, 32 },
 		{ 10000, 40 },
-		{ 12500, POLL_MAX_US },
-		{ 30000, POLL_MAX_US },
-		{ 49000, POLL_MAX_US },
+		{ 12500, WAKEUP * 5 / 2 },
+		{ 30000, WAKEUP * 5 / 2 },
+		{ 49000, WAKEUP * 5 / 2 },
 		{ 51000, POLL_RECHECK_US },
 		{ 100000, POLL_RECHECK_US },
 		{ 1000000, POLL_RECHECK_US },
@@ -60,8 +63,8 @@ static void a_queue_that_never_had_work_is_armed_at_once(void **state)
 {
 	struct poll_state s = { 0 };
 
-	assert_true(poll_give_up(&s, 5, PER_US));
-	assert_true(poll_give_up(&s, UINT64_MAX, PER_US));
+	assert_true(poll_give_up(&s, 5, &limits));
+	assert_true(poll_give_up(&s, UINT64_MAX, &limits));
 }
 
 static void one_arrival_tells_no_rate(void **state)
@@ -70,7 +73,7 @@ static void one_arrival_tells_no_rate(void **state)
 
 	assert_int_equal(window_us(&s), POLL_RECHECK_US);
 	s = load(1 * PER_US, 2);
-	assert_int_equal(window_us(&s), POLL_MIN_US);
+	assert_int_equal(window_us(&s), WAKEUP);
 }
 
 static void a_long_silence_is_made_up_for(void **state)
@@ -80,11 +83,11 @@ static void a_long_silence_is_made_up_for(void **state)
 	unsigned arrivals = 0;
 
 	now += (uint64_t)3600 * 1000000 * PER_US;
-	poll_found(&s, now, PER_US);
+	poll_found(&s, now, &limits);
 	assert_int_equal(window_us(&s), POLL_RECHECK_US);
-	while (window_us(&s) < POLL_MIN_US) {
+	while (window_us(&s) < WAKEUP) {
 		now += 1 * PER_US;
-		poll_found(&s, now, PER_US);
+		poll_found(&s, now, &limits);
 		arrivals++;
 	}
 	assert_in_range(arrivals, 1, 22);
@@ -92,9 +95,9 @@ static void a_long_silence_is_made_up_for(void **state)
 	/* The same from the worst that the mean can be. */
 	s = load((uint64_t)1000000 * PER_US, 1000);
 	now = s.last;
-	for (arrivals = 0; window_us(&s) < POLL_MIN_US; arrivals++) {
+	for (arrivals = 0; window_us(&s) < WAKEUP; arrivals++) {
 		now += 1 * PER_US;
-		poll_found(&s, now, PER_US);
+		poll_found(&s, now, &limits);
 	}
 	assert_in_range(arrivals, 1, 30);
 }
@@ -103,7 +106,7 @@ static void a_hiccup_of_a_busy_queue_does_not_arm_it(void **state)
 {
 	struct poll_state s = load(PER_US / 5, 1000);
 
-	assert_false(poll_give_up(&s, s.last + 15u * PER_US, PER_US));
+	assert_false(poll_give_up(&s, s.last + 15u * PER_US, &limits));
 }
 
 static void a_clock_that_steps_back_is_no_age(void **state)
@@ -111,8 +114,8 @@ static void a_clock_that_steps_back_is_no_age(void **state)
 	struct poll_state s = load(1 * PER_US, 100);
 	uint64_t gap = s.gap;
 
-	assert_false(poll_give_up(&s, s.last - 100, PER_US));
-	poll_found(&s, s.last - 100, PER_US);
+	assert_false(poll_give_up(&s, s.last - 100, &limits));
+	poll_found(&s, s.last - 100, &limits);
 	assert_true(s.gap > 0 && s.gap <= gap);
 }
 
@@ -131,6 +134,28 @@ static void rare_arrivals_cost_little_and_dense_ones_find_the_queue_polled(void 
 	}
 }
 
+static void the_bounds_follow_what_a_wake_up_costs(void **state)
+{
+	static const struct {
+		unsigned wakeup_ns, shortest, longest;
+	} rows[] = {
+		{ 0, 4, 10 },	   { 3000, 4, 10 },    { 8000, 8, 20 },
+		{ 20000, 20, 50 }, { 40000, 40, 100 }, { 3000000, 40, 100 },
+	};
+
+	for (unsigned i = 0; i < ARRAY_SIZE(rows); i++) {
+		limits = poll_limits((uint64_t)rows[i].wakeup_ns * PER_US / 1000, PER_US);
+		struct poll_state dense = load(PER_US / 10, 200);
+		struct poll_state sparse = load((rows[i].longest - 1u) * PER_US, 200);
+		struct poll_state rare = load((rows[i].longest + 1u) * PER_US, 200);
+
+		assert_int_equal(window_us(&dense), rows[i].shortest);
+		assert_int_equal(window_us(&sparse), rows[i].longest);
+		assert_int_equal(window_us(&rare), POLL_RECHECK_US);
+	}
+	limits = poll_limits(WAKEUP * PER_US, PER_US);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -141,7 +166,9 @@ int main(void)
 		cmocka_unit_test(a_hiccup_of_a_busy_queue_does_not_arm_it),
 		cmocka_unit_test(a_clock_that_steps_back_is_no_age),
 		cmocka_unit_test(rare_arrivals_cost_little_and_dense_ones_find_the_queue_polled),
+		cmocka_unit_test(the_bounds_follow_what_a_wake_up_costs),
 	};
 
+	limits = poll_limits(WAKEUP * PER_US, PER_US);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
