@@ -17,7 +17,7 @@ struct ring_entry {
 	uint32_t len;
 	uint16_t head;	/* what returns it: split: its first descriptor; packed: its id */
 	uint16_t slot;	/* packed: of its first descriptor */
-	uint16_t slots; /* packed: that consuming it moves avail_next on by; split: 1, unsaid */
+	uint16_t slots; /* that consuming it moves avail_next on by */
 	bool whole;	/* the common case: the chain is one descriptor, of one span */
 	/* What follows is there if it is not. */
 	bool bad; /* split: the head is outside the ring */

@@ -96,6 +96,7 @@ static inline unsigned split_stage_fill(struct virtq *vq, struct ring_stage *sta
 		uint16_t head = guest_load16(split_avail_entry(vq, (uint16_t)(stage->at + i)));
 
 		stage->entry[i].head = head;
+		stage->entry[i].slots = 1;
 		prefetch((void *)(desc + head * DESC_SIZE)); /* harmless wherever that is */
 	}
 	for (unsigned i = 0; i < n; i++) {
