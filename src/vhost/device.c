@@ -167,32 +167,43 @@ int device_set_memory(struct vhost_device *dev, struct guest_mapping *const *map
 	return r;
 }
 
+/* Where the region is in the table, or where it would be added. */
+static unsigned find_region(const struct vhost_device *dev, const struct guest_region_desc *desc)
+{
+	unsigned at = 0, n = dev->mem ? dev->mem->n : 0;
+
+	for (; at < n; at++) {
+		const struct guest_region_desc *d = guest_mapping_desc(dev->mem->mapping[at]);
+
+		if (d->gpa == desc->gpa && d->uva == desc->uva && d->size == desc->size)
+			break;
+	}
+	return at;
+}
+
 int device_add_region(struct vhost_device *dev, struct guest_mapping *mapping, struct error *err)
 {
 	struct guest_mapping *all[GUEST_REGIONS_MAX];
 	unsigned n = dev->mem ? dev->mem->n : 0;
+	unsigned at = find_region(dev, guest_mapping_desc(mapping));
 
-	if (n == GUEST_REGIONS_MAX)
+	if (at == GUEST_REGIONS_MAX)
 		return error_set(err, ENOSPC, "more than %d memory regions", GUEST_REGIONS_MAX);
 	if (n)
 		memcpy(all, dev->mem->mapping, n * sizeof(all[0]));
-	all[n] = mapping;
-	return device_set_memory(dev, all, n + 1, err);
+	all[at] = mapping;
+	return device_set_memory(dev, all, MAX(n, at + 1), err);
 }
 
 int device_del_region(struct vhost_device *dev, const struct guest_region_desc *desc,
 		      struct error *err)
 {
 	struct guest_mapping *all[GUEST_REGIONS_MAX];
-	unsigned n = 0;
+	unsigned at = find_region(dev, desc), n = dev->mem ? dev->mem->n : 0;
 
-	for (unsigned i = 0; dev->mem && i < dev->mem->n; i++) {
-		const struct guest_region_desc *d = guest_mapping_desc(dev->mem->mapping[i]);
-
-		if (d->gpa != desc->gpa || d->uva != desc->uva || d->size != desc->size)
-			all[n++] = dev->mem->mapping[i];
-	}
-	if (!dev->mem || n == dev->mem->n)
-		return error_set(err, ENOENT, "no such memory region to remove");
-	return device_set_memory(dev, all, n, err);
+	if (at == n)
+		return 0;
+	memcpy(all, dev->mem->mapping, n * sizeof(all[0]));
+	all[at] = all[n - 1];
+	return device_set_memory(dev, all, n - 1, err);
 }

@@ -121,8 +121,11 @@ int device_set_protocol_features(struct vhost_device *dev, uint64_t features, st
  */
 int device_set_memory(struct vhost_device *dev, struct guest_mapping *const *mappings, unsigned n,
 		      struct error *err);
+/*
+ * A region is known by guest-physical address, user address and size. One that is there is mapped
+ * anew, and one that is not there need not be removed: QEMU 7.2 says both once for each queue pair.
+ */
 int device_add_region(struct vhost_device *dev, struct guest_mapping *mapping, struct error *err);
-/* By guest-physical address, user address and size. ENOENT: there is no such region. */
 int device_del_region(struct vhost_device *dev, const struct guest_region_desc *desc,
 		      struct error *err);
 /*

@@ -138,8 +138,9 @@ static void memory_may_come_region_by_region(void **state)
 	rig_send(VHOST_USER_REM_MEM_REG, &r, sizeof(r), &fd, 1);
 	assert_int_equal(rig_ack(VHOST_USER_REM_MEM_REG), 0);
 	assert_int_not_equal(rig->dev.ring[1]->vq.state, VIRTQ_RUNNING);
+	/* Once for each queue pair, as QEMU still sent it later. */
 	rig_send(VHOST_USER_REM_MEM_REG, &r, sizeof(r), NULL, 0);
-	assert_int_not_equal(rig_ack(VHOST_USER_REM_MEM_REG), 0);
+	assert_int_equal(rig_ack(VHOST_USER_REM_MEM_REG), 0);
 	assert_true(rig_alive());
 	close(fd);
 }
