@@ -50,7 +50,7 @@ static int run_subcommand(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	static char version[] = "version";
+	static char version[] = "version", help[] = "--help";
 	int status;
 
 	inherit_note();
@@ -60,6 +60,10 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))
 		argv[1] = version;
+	if (argc > 2 && !strcmp(argv[1], "help")) { /* 'help port add' is 'port add --help' */
+		memmove(&argv[1], &argv[2], (size_t)(argc - 2) * sizeof(*argv));
+		argv[argc - 1] = help;
+	}
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
 		print_help(stdout);
 		status = CMD_DONE;

@@ -38,7 +38,9 @@ static const char help_add[] =
 	"                '=', or all: everything\n"
 	"  queue-size-max=N    larger rings are refused; 32768 if not said\n"
 	"  finish-csum=on|off  no checksum is left to the guest, whatever it agreed to\n"
-	"'ringway port set' can change the last four while the port lives.\n"
+	"'ringway port set' can change the last four while the port lives; features= counts\n"
+	"from the front-end's next connection on. 'ringway show feature' tells what each of its\n"
+	"words takes away.\n"
 	"\n"
 	"KIND tap: the host, through a tap device. One of\n"
 	"  dev=NAME      made and brought up if it is not there, else used as it is\n"
@@ -119,8 +121,13 @@ static int call(const struct command *c, const char *control)
 	if (!object)
 		return cmd_usage("port", "the arguments are not UTF-8");
 	status = cmd_call(control, methods[c->verb], object, &result);
-	if (status == CMD_DONE)
+	if (status == CMD_DONE) {
+		const char *pending = json_string_value(json_object_get(result, "pending"));
+
+		if (pending && *pending)
+			printf("%s: %s\n", c->name, pending);
 		json_decref(result);
+	}
 	return status;
 }
 

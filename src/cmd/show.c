@@ -14,7 +14,8 @@
 static const char help[] =
 	"usage: ringway show [port|queue|fdb|worker|feature] [NAME] [--json] [--control PATH]\n"
 	"\n"
-	"Shows the state of a running switch; 'ringway show' alone shows ports.\n"
+	"Shows the state of a running switch; 'ringway show' alone shows ports, and\n"
+	"'ringway show NAME' all of one port.\n"
 	"\n"
 	"  port     state, why a port carries nothing, counters, drops by reason\n"
 	"  queue    virtqueues: state, size, frames, segments, held, kicks, calls, worker\n"
@@ -23,7 +24,8 @@ static const char help[] =
 	"           which they came, sleeps for want of work, queues it serves, and how many of\n"
 	"           them wait for a kick (armed); what a wake-up costs here, by which polling is\n"
 	"           bounded\n"
-	"  feature  virtio features: which are offered, and what they mean\n"
+	"  feature  virtio features: which are offered, which word of a port's features= takes\n"
+	"           them away, and what they mean\n"
 	"\n"
 	"NAME picks a port and tells all of it; for fdb and queue that port's, for worker a\n"
 	"number, for feature a feature.\n"
@@ -122,6 +124,8 @@ static void show_one_port(const json_t *port)
 	printf("%s: %s, %s%s%s\n", text_of(port, "name"), text_of(port, "kind"),
 	       text_of(port, "state"), *reason ? ": " : "", reason);
 	printf("  options: %s\n", text_of(port, "options"));
+	if (*text_of(port, "pending"))
+		printf("  pending: %s\n", text_of(port, "pending"));
 	printf("  queue pairs up: %" JSON_INTEGER_FORMAT "\n", number_of(port, "queue_pairs"));
 	if (number_of(port, "mtu"))
 		printf("  mtu: %" JSON_INTEGER_FORMAT "\n", number_of(port, "mtu"));
@@ -263,13 +267,17 @@ static void show_features(const json_t *rows)
 {
 	struct table t;
 
-	table_begin(&t, ">BIT|FEATURE|OFFERED|MEANING");
+	table_begin(&t, ">BIT|FEATURE|OFFERED|FEATURES=|MEANING");
 	for (size_t i = 0; i < json_array_size(rows); i++) {
 		const json_t *row = json_array_get(rows, i);
 
 		number_cell(&t, row, "bit");
 		table_cell(&t, "%s", text_of(row, "name"));
 		table_cell(&t, "%s", json_is_true(json_object_get(row, "offered")) ? "yes" : "no");
+		if (*text_of(row, "option"))
+			table_cell(&t, "-%s", text_of(row, "option"));
+		else
+			table_cell(&t, "-");
 		table_cell(&t, "%s", text_of(row, "text"));
 	}
 	table_end(&t, stdout);
@@ -318,6 +326,35 @@ static int show(const struct view *view, const char *name, const struct cmd_opti
 	return status;
 }
 
+static bool names_port(const json_t *rows, const char *name)
+{
+	for (size_t i = 0; i < json_array_size(rows); i++) {
+		if (!strcmp(text_of(json_array_get(rows, i), "name"), name))
+			return true;
+	}
+	return false;
+}
+
+/* A word that is no view: the name of a port, or mistyped. */
+static int show_named(int n, char **words, const struct cmd_options *options)
+{
+	bool found = false;
+	json_t *result;
+
+	if (n == 1) {
+		int status = cmd_call(options->control, "show.port", NULL, &result);
+
+		if (status != CMD_DONE)
+			return status;
+		found = names_port(json_object_get(result, "ports"), words[0]);
+		json_decref(result);
+	}
+	if (found)
+		return show(find_view("port"), words[0], options);
+	return cmd_usage("show", "there is no '%s' to show%s", words[0],
+			 nearest_hint(words[0], views, ARRAY_SIZE(views), sizeof(*views)));
+}
+
 int cmd_show(int argc, char **argv)
 {
 	struct cmd_options options;
@@ -330,12 +367,10 @@ int cmd_show(int argc, char **argv)
 		fputs(help, stdout);
 		return CMD_DONE;
 	}
-	view = find_view(optind < argc ? argv[optind] : "port");
-	if (!view)
-		return cmd_usage("show", "there is no '%s' to show%s", argv[optind],
-				 nearest_hint(argv[optind], views, ARRAY_SIZE(views),
-					      sizeof(*views)));
 	if (argc - optind > 2)
 		return cmd_usage("show", "'%s' is too much", argv[optind + 2]);
+	view = find_view(optind < argc ? argv[optind] : "port");
+	if (!view)
+		return show_named(argc - optind, argv + optind, &options);
 	return show(view, argc - optind == 2 ? argv[optind + 1] : NULL, &options);
 }

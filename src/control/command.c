@@ -14,6 +14,8 @@
 #include "control/words.h"
 #include "policy/place.h"
 
+#define KEY_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789_-"
+
 static int parse_options(char *const *words, unsigned n, struct command *c, struct error *err)
 {
 	if (n > OPTIONS_MAX)
@@ -104,12 +106,37 @@ static bool is_utf8(const char *text)
 	return string;
 }
 
+/* Where a key begins that a comma joins to the value, as in "/vm1.sock,mtu=1500"; else NULL. */
+static const char *joined_key(const char *value)
+{
+	for (const char *comma = value; (comma = strchr(comma, ',')); comma++) {
+		size_t len = strspn(comma + 1, KEY_LETTERS);
+
+		if (len && comma[1 + len] == '=')
+			return comma + 1;
+	}
+	return NULL;
+}
+
+static int check_joined(const struct port_option *option, struct error *err)
+{
+	const char *joined = joined_key(option->value);
+	int len = joined ? (int)MIN(joined - 1 - option->value, 60) : 0;
+
+	if (!joined)
+		return 0;
+	return error_set(err, EINVAL,
+			 "a comma after '%.*s' does not separate keys, a space does: %s=%.*s %s",
+			 len, option->value, option->key, len, option->value, joined);
+}
+
 int options_check(const struct port_option *options, unsigned n, struct error *err)
 {
 	for (unsigned i = 0; i < n; i++) {
 		const char *key = options[i].key, *value = options[i].value;
+		int r;
 
-		if (!*key || key[strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789_-")])
+		if (!*key || key[strspn(key, KEY_LETTERS)])
 			return error_set(err, EINVAL,
 					 "'%s' is not a key; keys are made of a-z, 0-9, _ and -",
 					 key);
@@ -122,6 +149,9 @@ int options_check(const struct port_option *options, unsigned n, struct error *e
 		if (!is_utf8(value))
 			return error_set(err, EINVAL,
 					 "the value of '%s' is not UTF-8; choose another", key);
+		r = check_joined(&options[i], err);
+		if (r < 0)
+			return r;
 		for (unsigned j = 0; j < i; j++) {
 			if (!strcmp(key, options[j].key))
 				return error_set(err, EINVAL, "'%s' is given twice; say it once",

@@ -27,11 +27,12 @@ static int check_order(const struct config *config, const struct command *c, str
 
 	if (c->verb == COMMAND_PORT_ADD && added && added->line)
 		return error_set(err, EEXIST,
-				 "port '%s' was added in line %u already; choose another name",
-				 c->name, added->line);
+				 "port '%s' was added at %s:%u already; choose another name",
+				 c->name, added->source, added->line);
 	if (c->verb == COMMAND_PORT_ADD && added)
-		return error_set(err, EEXIST, "port '%s' is there already; choose another name",
-				 c->name);
+		return error_set(err, EEXIST,
+				 "port '%s' was added by %s already; choose another name", c->name,
+				 added->source);
 	if (c->verb != COMMAND_PORT_ADD && !added)
 		return error_set(err, ENOENT, "no port '%s' was added above; add it first",
 				 c->name);

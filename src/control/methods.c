@@ -118,7 +118,7 @@ static int port_set(void *ctx, const json_t *params, json_t **ret_result, struct
 	if (!r)
 		r = daemon_port_set(ctx, p.name, p.options, p.n, err);
 	if (!r)
-		*ret_result = json_object();
+		*ret_result = report_pending(ctx, p.name);
 	return r;
 }
 

@@ -45,14 +45,14 @@ static json_t *port_row(struct port *port)
 
 	memset(&report, 0, sizeof(report));
 	port->ops->report(port, &report);
-	return json_pack("{s:s, s:s, s:o, s:s, s:o, s:o, s:i, s:o, s:o, s:o, s:o}", "name",
+	return json_pack("{s:s, s:s, s:o, s:s, s:o, s:o, s:i, s:o, s:o, s:s, s:o, s:o}", "name",
 			 port->name, "kind", port->ops->kind, "options",
 			 rpc_string(port->options ? port->options : ""), "state", report.state,
 			 "reason", rpc_string(report.reason), "features",
 			 feature_names(report.features), "queue_pairs", (int)report.queue_pairs,
 			 "mtu", report.mtu < 0 ? json_null() : json_integer(report.mtu),
-			 "last_error", rpc_string(report.last_error), "ingress",
-			 counters(&report.ingress), "egress", counters(&report.egress));
+			 "last_error", rpc_string(report.last_error), "pending", report.pending,
+			 "ingress", counters(&report.ingress), "egress", counters(&report.egress));
 }
 
 /* Is there such a port, if one is named at all? */
@@ -62,6 +62,17 @@ static int check_name(struct daemon *d, const char *name, struct error *err)
 		return error_set(err, ENOENT, "there is no port '%.40s'; see 'ringway show port'",
 				 name);
 	return 0;
+}
+
+json_t *report_pending(struct daemon *d, const char *name)
+{
+	struct port *port = switch_find(&d->sw, name);
+	struct port_report report;
+
+	memset(&report, 0, sizeof(report));
+	if (port)
+		port->ops->report(port, &report);
+	return json_pack("{s:s}", "pending", report.pending);
 }
 
 static bool wanted(const char *name, const char *port)
@@ -216,12 +227,13 @@ int report_features(struct daemon *d, const char *name, json_t **ret_rows, struc
 
 	for (unsigned i = 0; i < virtio_features_count; i++) {
 		const struct virtio_feature *f = &virtio_features[i];
+		const char *group = feature_group(f->bit);
 
-		if (wanted(name, f->name))
-			json_array_append_new(rows,
-					      json_pack("{s:i, s:s, s:b, s:s}", "bit", (int)f->bit,
-							"name", f->name, "offered", (int)f->offered,
-							"text", f->text));
+		if (wanted(name, f->name) || (group && wanted(name, group)))
+			json_array_append_new(rows, json_pack("{s:i, s:s, s:b, s:s?, s:s}", "bit",
+							      (int)f->bit, "name", f->name,
+							      "offered", (int)f->offered, "option",
+							      group, "text", f->text));
 	}
 	if (name && rows && !json_array_size(rows)) {
 		json_decref(rows);

@@ -20,6 +20,9 @@ int report_fdb(struct daemon *d, const char *name, json_t **ret_rows, struct err
 int report_workers(struct daemon *d, const char *name, json_t **ret_rows, struct error *err);
 int report_features(struct daemon *d, const char *name, json_t **ret_rows, struct error *err);
 
+/* {"pending": what was set of this port and does not count yet, or ""}. NULL: no memory. */
+json_t *report_pending(struct daemon *d, const char *name);
+
 /* Commands that make a switch like this one, to be freed; NULL: no memory. */
 char *report_config(struct daemon *d);
 

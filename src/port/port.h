@@ -71,6 +71,7 @@ struct port_report {
 	const char *state;    /* "waiting", "connected", "agreed", "up"; "down", "gone" (devices) */
 	char reason[256];     /* why it carries nothing; "" when it does */
 	char last_error[256]; /* "" if none */
+	char pending[128];    /* what was set and does not count yet; "" if nothing */
 	uint64_t features;    /* agreed virtio features */
 	unsigned queue_pairs; /* up */
 	int mtu;	      /* 0: no limit; -1: not known */

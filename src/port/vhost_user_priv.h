@@ -40,7 +40,7 @@ struct vhost_user_port {
 	struct session *session;
 	bool harmful;	      /* the session is being ended for what it did to others */
 	bool was_up;	      /* as the log has it */
-	char waiting[128];    /* what the endpoint waits for */
+	char waiting[256];    /* what the endpoint waits for */
 	char last_error[256]; /* why the last session ended, if it was a fault */
 };
 

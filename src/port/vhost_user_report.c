@@ -88,6 +88,14 @@ static void report_state(struct vhost_user_port *p, struct port_report *ret)
 	}
 }
 
+/* A front-end that is there goes on with what it was offered. */
+static void report_pending(const struct vhost_user_port *p, struct port_report *ret)
+{
+	if (p->session && p->dev.told && p->dev.told != p->dev.options.offered)
+		snprintf(ret->pending, sizeof(ret->pending),
+			 "features= counts for front-ends that connect from now on: restart QEMU");
+}
+
 static void add_counters(struct port_counters *to, const struct virtq_stats *from)
 {
 	to->frames += load_relaxed(&from->frames);
@@ -105,6 +113,7 @@ void vhost_user_report(struct port *port, struct port_report *ret)
 	ret->features = p->dev.features;
 	ret->mtu = device_mtu(&p->dev);
 	snprintf(ret->last_error, sizeof(ret->last_error), "%s", p->last_error);
+	report_pending(p, ret);
 	for (unsigned i = 0; i < p->dev.rings; i++) {
 		if (p->dev.ring[i])
 			add_counters(i & 1 ? &ret->ingress : &ret->egress,

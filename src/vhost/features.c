@@ -52,6 +52,16 @@ static uint64_t group_bits(const char *name, size_t len)
 	return 0;
 }
 
+const char *feature_group(unsigned bit)
+{
+#define X(group, bits)       \
+	if ((bits)&BIT(bit)) \
+		return #group;
+	VIRTIO_FEATURE_GROUPS(X)
+#undef X
+	return NULL;
+}
+
 int features_parse(const char *text, uint64_t *ret_offered, struct error *err)
 {
 #define X(group, bits) " -" #group

@@ -71,6 +71,9 @@ struct virtio_feature {
 	const char *text;
 };
 
+/* The group of which the bit is, or NULL. */
+const char *feature_group(unsigned bit);
+
 extern const struct virtio_feature virtio_features[];
 extern const unsigned virtio_features_count;
 

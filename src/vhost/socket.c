@@ -39,6 +39,7 @@ struct endpoint {
 
 	enum { LISTEN, CONNECT, INHERIT } kind;
 	char *path;
+	mode_t mode;
 	struct unix_socket listening;
 	int fd; /* inherited and not yet given away; else -1 */
 	unsigned delay_ms;
@@ -69,10 +70,12 @@ static void on_timer(uv_timer_t *timer);
 
 static void listen_watch(struct endpoint *e)
 {
+	const char *who = e->mode & 022 ? "" : ": the same user's";
 	struct error text;
 
 	uv_poll_start(&e->poll, UV_READABLE, on_incoming);
-	error_set(&text, 0, "waiting for a front-end to connect to %s", e->path);
+	error_set(&text, 0, "waiting for a front-end to connect to %s (mode=%04o%s)", e->path,
+		  (unsigned)e->mode, who);
 	say_waiting(e, text.text);
 }
 
@@ -235,6 +238,7 @@ int endpoint_open(uv_loop_t *loop, const struct endpoint_config *config,
 	e->listening.fd = e->fd = -1;
 	e->hooks = hooks;
 	e->ctx = ctx;
+	e->mode = config->mode;
 	e->delay_ms = RETRY_MIN_MS;
 	r = prepare(e, config, err);
 	if (!r && e->kind == LISTEN) {

@@ -26,12 +26,13 @@ COMMANDS = [["run"], ["port"], ["port", "add"], ["port", "del"], ["port", "set"]
             ["bench"], ["bench", "load"]]
 NOBODY = 65534
 KEYS = {
-    "port": {"name", "kind", "options", "state", "reason", "features", "queue_pairs", "mtu", "last_error", "ingress", "egress"},
+    "port": {"name", "kind", "options", "state", "reason", "features", "queue_pairs", "mtu", "last_error", "pending",
+             "ingress", "egress"},
     "queue": {"port", "queue", "direction", "state", "size", "frames", "bytes", "segments", "held", "kicks", "calls",
               "worker"},
     "fdb": {"mac", "port", "age"},
     "worker": {"worker", "cpu", "cpu_ns", "busy_cycles", "frames", "bursts", "sleeps", "queues", "armed", "wakeup_ns"},
-    "feature": {"bit", "name", "offered", "text"},
+    "feature": {"bit", "name", "offered", "option", "text"},
 }
 
 
@@ -133,6 +134,9 @@ def test_help(tap, place):
             text = place.expect(0, *command, "--help", control=False)
             for option in sorted(set(re.findall(r"--[a-z-]+", text))):
                 check(option in page, f"{option} of {command} is not in the manual")
+        for command in COMMANDS:
+            check(place.expect(0, "help", *command, control=False) == place.expect(0, *command, "--help", control=False),
+                  f"help {command} differs from --help")
     with tap.test("the version is told by option and command"):
         check(place.expect(0, "--version", control=False) == place.expect(0, "version", control=False), "they differ")
         check(re.fullmatch(r"ringway \d+\.\d+\.\d+\n", place.expect(0, "version", control=False)), "no version")
@@ -144,19 +148,22 @@ def test_usage(tap, place):
                       ["run", "--workers", "many"], ["run", "--workers", "2", "--cpus", "0"], ["run", "--cpus", "1-0"],
                       ["run", "--workers"], ["run", "--port", "a"], ["run", "--port", "a 'b"], ["port"], ["port", "frob"],
                       ["port", "add", "a"], ["port", "add", "a/b", "vhost-user"], ["port", "set", "a"], ["port", "del"],
-                      ["show", "frob"], ["show", "port", "a", "b"], ["save", "extra"], ["version", "extra"]):
+                      ["show", "frob", "a"], ["show", "port", "a", "b"], ["save", "extra"], ["version", "extra"]):
             said = place.expect(2, *words, control=False)
             check("--help'" in said, f"{words}: no word of the help: {said!r}")
         check(place.call(control=False).returncode == 2, "no command at all")
     with tap.test("a mistyped word is told what it may have meant"):
-        for words, meant in ((["prot"], "port"), (["shwo"], "show"), (["port", "ad"], "add"), (["show", "worke"], "worker"),
-                             (["show", "ports"], "port")):
+        for words, meant in ((["prot"], "port"), (["shwo"], "show"), (["port", "ad"], "add"),
+                             (["show", "worke", "0"], "worker"), (["show", "ports", "vm1"], "port")):
             said = place.expect(2, *words, control=False)
             check(f"did you mean '{meant}'?" in said, said)
         check("mean" not in place.expect(2, "xyzzy", control=False), "there is nothing like it")
     with tap.test("an option says whether it lacks a value or has one too many"):
         check("'--port' needs a value" in place.expect(2, "run", "--port", control=False), "--port")
         check("'--json=x' takes no value" in place.expect(2, "show", "--json=x", control=False), "--json=x")
+    with tap.test("a comma between keys is refused with what to write"):
+        said = place.expect(2, "port", "add", "vm1", "vhost-user", "listen=/x.sock,mtu=1500", control=False)
+        check("listen=/x.sock mtu=1500" in said, said)
     with tap.test("status 1 when what was understood is refused"):
         for port in ("vm1 frob", "vm1 vhost-user", "vm1 vhost-user frob=1", "vm1 vhost-user listen=/none/vm1.sock"):
             check("vm1" in place.expect(1, "run", "--port", port), f"{port}: it is not named")
@@ -309,6 +316,7 @@ def test_show(tap, place):
         check(set(place.show("port")[0]["ingress"]) == {"frames", "bytes", "dropped"}, "ingress differs")
         check([row["worker"] for row in place.show("worker")] == [0, 1], "there should be two workers")
         check("waiting" in place.expect(0, "show", "port", "vm1"), "it does not say what the port waits for")
+        check("mode=0600" in place.expect(0, "show", "port", "vm1"), "it does not say who may connect")
     with tap.test("rings and learned addresses are shown while frames pass, and in JSON with what was promised"):
         place.expect(0, "port", "add", "vm2", "vhost-user", f"listen={place.folder}/vm2.sock")
         load = subprocess.Popen([place.binary, "bench", "load", "--a", f"{place.folder}/vm1.sock", "--b",
@@ -334,6 +342,18 @@ def test_show(tap, place):
         for text in with_rows.values():
             check(not re.search(r" $", text, re.M), text)
         place.expect(0, "port", "del", "vm2")
+    with tap.test("show takes the name of a port for the port"):
+        check(place.expect(0, "show", "vm1") == place.expect(0, "show", "port", "vm1"), "they differ")
+        for words, status in ((["vm2"], 2), (["fdb", "vm2"], 1)):
+            place.expect(status, "show", *words)
+        check("did you mean 'queue'?" in place.expect(2, "show", "queu"), "no hint")
+    with tap.test("features show the words of features="):
+        options = {row["name"]: row["option"] for row in place.show("feature")}
+        check(options["host_tso6"] == "tso" and options["csum"] == "csum" and options["version_1"] is None, str(options))
+        check([row["name"] for row in place.show("feature", "guest_uso")] == ["guest_uso4", "guest_uso6"], "of a word")
+        for word in set(filter(None, options.values())):
+            place.expect(0, "port", "set", "vm1", f"features=-{word}")
+        place.expect(0, "port", "set", "vm1", "features=")
     with tap.test("lines for people have no blanks at their end"):
         for what in KEYS:
             text = place.expect(0, "show", what)

@@ -11,6 +11,8 @@
 
 #define WAIT_MS 5000
 
+static char pending[128]; /* what the last port.set said */
+
 static int try_set(struct rig *rig, unsigned port, const char *key, const char *value,
 		   struct error *err)
 {
@@ -21,8 +23,12 @@ static int try_set(struct rig *rig, unsigned port, const char *key, const char *
 	snprintf(name, sizeof(name), "p%u", port);
 	params = json_pack("{s:s, s:{s:s}}", "name", name, "options", key, value);
 	r = client_call(rig->control, "port.set", params, &result, err);
-	if (!r)
+	if (!r) {
+		const char *text = json_string_value(json_object_get(result, "pending"));
+
+		snprintf(pending, sizeof(pending), "%s", text ? text : "not said");
 		json_decref(result);
+	}
 	return r;
 }
 
@@ -64,11 +70,15 @@ static void features_are_taken_from_the_next_front_end(void **state)
 	assert_int_equal(all & gone, gone);
 	set(*state, 0, "features", "-csum,-mq");
 	assert_shown(*state, 0, "options", "features=-csum,-mq");
+	assert_non_null(strstr(pending, "features= counts"));
+	assert_shown(*state, 0, "pending", pending);
 	assert_int_equal(frontend_set_features(&d[0].d->fe, &err), 0);
 	assert_passes(d[0].d, d[1].d);
 	driver_close(d[0].d);
 	unlike_open(*state, 0, 0, NULL, &d[0]);
 	assert_int_equal(d[0].d->fe.offered, all & ~gone);
+	set(*state, 0, "mtu", "0");
+	assert_string_equal(pending, "");
 	assert_passes(d[0].d, d[1].d);
 	driver_close(d[0].d);
 	set(*state, 0, "features", "");

@@ -226,7 +226,8 @@ static void errors_of_a_file_name_the_line(void **state)
 		const char *part;
 	} wrong[] = {
 		{ "\n\nport add a\n", 3, "needs a kind" },
-		{ "port add a tap\n#\nport add a tap\n", 3, "was added in line 1 already" },
+		{ "port add a tap dev=x,queues=2\n", 1, "dev=x queues=2" },
+		{ "port add a tap\n#\nport add a tap\n", 3, "was added at test.conf:1 already" },
 		{ "port set a mtu=1\n", 1, "no port 'a' was added above" },
 		{ "port add a tap\nport del a\nport del a\n", 3, "no port 'a'" },
 		{ "show port\n", 1, "'show' is no command for a file" },
