@@ -11,7 +11,7 @@ BINARY := $(BUILD)/ringway
 all: ## build build/ringway
 	@scripts/deps build
 	@test -f $(BUILD)/build.ninja || { echo 'building $(BINARY)'; meson setup --prefix $(PREFIX) $(BUILD) >/dev/null; }
-	@ninja -C $(BUILD) --quiet
+	@ninja -C $(BUILD) -n | grep -q 'no work to do' || ninja -C $(BUILD) --quiet
 
 demo: ## boot two virtual machines and let them talk through ringway (about three minutes)
 	@scripts/deps demo
@@ -60,7 +60,7 @@ format: ## let clang-format have its way
 
 install: all ## install into $(DESTDIR)$(PREFIX)
 	@meson configure $(BUILD) -Dprefix=$(PREFIX) >/dev/null
-	@ninja -C $(BUILD) --quiet >/dev/null
+	@ninja -C $(BUILD) >/dev/null
 	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --no-rebuild --quiet
 	@echo "installed into $(DESTDIR)$(PREFIX)"
 

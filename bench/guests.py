@@ -11,12 +11,11 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from rig import traffic  # noqa: E402
+from rig import scratch, traffic  # noqa: E402
 from rig.guest import Guest  # noqa: E402
 from rig.pair import Pair  # noqa: E402
 
@@ -28,7 +27,7 @@ class Bridge:
     """Two guests on taps on a bridge; has what of a Pair is used here."""
 
     def __init__(self):
-        self.folder = Path(tempfile.mkdtemp(prefix="ringway-"))
+        self.folder = scratch.folder("bridge")
         self.switch = None
         self.guests = []
         ip = ["ip", "link"]

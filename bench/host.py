@@ -7,14 +7,13 @@ gives by DHCP. Wants root, in a network namespace of its own.
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from guests import GIB, arguments_of, interleave, summarize  # noqa: E402
-from rig import RigError, traffic  # noqa: E402
+from rig import RigError, scratch, traffic  # noqa: E402
 from rig.guest import Guest  # noqa: E402
 from rig.host import HostPair, Peer  # noqa: E402
 from rig.process import Process  # noqa: E402
@@ -29,7 +28,7 @@ class Tap:
     device, address, peer = "qtap0", "192.0.2.9", Peer
 
     def __init__(self):
-        self.folder = Path(tempfile.mkdtemp(prefix="ringway-"))
+        self.folder = scratch.folder("host")
         self.switch = None
         subprocess.run(["ip", "tuntap", "add", self.device, "mode", "tap"], check=True)
         self.start()

@@ -1,11 +1,10 @@
 """Two guests plugged into each other through ringway, in a temporary folder that goes with them."""
 import os
 import shutil
-import tempfile
 import time
 from pathlib import Path
 
-from rig import RigError, traffic
+from rig import RigError, scratch, traffic
 from rig.guest import Guest
 from rig.switch import NOBODY, UNPRIVILEGED, Switch
 
@@ -22,7 +21,7 @@ class Pair:
     def __init__(self, binary, settings=({}, {}), connect=False, unprivileged=False):
         self.settings = settings
         self.connect = connect
-        self.folder = Path(tempfile.mkdtemp(prefix="ringway-"))
+        self.folder = scratch.folder("pair")
         self.guests = []
         self.switch = None
         try:

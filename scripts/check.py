@@ -13,6 +13,8 @@ import sys
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, ROOT)
+from rig import scratch  # noqa: E402
 
 # build directory, meson options, suites
 VARIANTS = [
@@ -86,6 +88,7 @@ def main():
     arguments = parser.parse_args()
     tally = Tally()
     started = time.monotonic()
+    scratch.sweep()  # after a test that was killed
 
     for directory, options, suites in VARIANTS:
         chosen = [suite for suite in suites if arguments.only in (None, suite)]

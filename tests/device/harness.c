@@ -86,7 +86,8 @@ int rig_setup(void **state)
 
 	if (!rig)
 		return -1;
-	strcpy(rig->folder, "/tmp/ringway-test-XXXXXX");
+	/* With the process in its name: rig/scratch.py cleans up after one that was killed. */
+	snprintf(rig->folder, sizeof(rig->folder), "/tmp/ringway-test-%d-XXXXXX", getpid());
 	if (!mkdtemp(rig->folder))
 		return -1;
 	snprintf(rig->control, sizeof(rig->control), "%s/control", rig->folder);

@@ -27,9 +27,9 @@
 #define ETHERTYPE_TEST 0x88b5 /* local experimental */
 
 struct rig {
-	char folder[32];
-	char control[48];
-	char socket[PORTS][48];
+	char folder[48];
+	char control[64];
+	char socket[PORTS][64];
 	pid_t child;
 };
 

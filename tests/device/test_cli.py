@@ -11,13 +11,12 @@ import socket
 import stat
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-from rig import RigError
+from rig import RigError, scratch
 from rig.tap import main
 
 READY_SECONDS = 20
@@ -53,7 +52,7 @@ class Place:
 
     def __init__(self, binary):
         self.binary = str(Path(binary).resolve())
-        self.folder = Path(tempfile.mkdtemp(prefix="ringway-cli-"))
+        self.folder = scratch.folder("cli")
         self.control = self.folder / "control.sock"
         self.switches = []
         self.log = self.folder.with_suffix(".log")

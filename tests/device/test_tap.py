@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-from rig import RigError
+from rig import RigError, scratch
 from rig.host import Host, check, command, enter_namespace, wait_for
 from rig.process import Process
 from rig.switch import NOBODY, Switch, UNPRIVILEGED
@@ -81,7 +81,7 @@ class Pair:
     """Two hosts with a switch between them."""
 
     def __init__(self, binary, queues=1, **more):
-        self.folder = tempfile.mkdtemp(prefix="ringway-tap-")
+        self.folder = scratch.folder("tap")
         self.hosts = []
         ports = [f"{name} tap dev=rw{name}0 queues={queues}" for name in "ab"]
         self.switch = TapSwitch(binary, self.folder, ports, arguments=["--workers", "2"], **more)

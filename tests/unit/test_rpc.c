@@ -158,7 +158,7 @@ static void deep_and_binary_input_is_a_parse_error(void **state)
 /* --- the server ----------------------------------------------------------------------------- */
 
 static struct rig {
-	char dir[32], path[64];
+	char dir[48], path[64];
 	uv_loop_t loop;
 	struct server *server;
 } rig;
@@ -173,7 +173,7 @@ static int rig_open(void **state)
 	struct unix_socket socket;
 	struct error err;
 
-	strcpy(rig.dir, "/tmp/test_rpc-XXXXXX");
+	snprintf(rig.dir, sizeof(rig.dir), "/tmp/ringway-test-%d-XXXXXX", getpid());
 	if (!mkdtemp(rig.dir))
 		return -1;
 	snprintf(rig.path, sizeof(rig.path), "%s/control.sock", rig.dir);

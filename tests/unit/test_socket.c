@@ -25,7 +25,7 @@
 static struct rig {
 	uv_loop_t loop;
 	struct endpoint *endpoint;
-	char dir[32];
+	char dir[48];
 	struct error err;
 	unsigned connected, waits;
 	int fd; /* given away last */
@@ -64,7 +64,7 @@ static int setup(void **state)
 	memset(&r, 0, sizeof(r));
 	r.fd = -1;
 	uv_loop_init(&r.loop);
-	strcpy(r.dir, "/tmp/ringway-XXXXXX");
+	snprintf(r.dir, sizeof(r.dir), "/tmp/ringway-test-%d-XXXXXX", getpid());
 	assert_non_null(mkdtemp(r.dir));
 	assert_int_equal(chdir(r.dir), 0);
 	return 0;
