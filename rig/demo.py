@@ -70,13 +70,17 @@ def print_table(columns):
 
 
 def set_up():
+    """What there is to say of the guests' CPUs: why they are emulated, or None."""
     peers = fetch.peers()
     with step("trying whether KVM works here"):
-        return guest.accelerator(peers)
+        why = guest.why_no_kvm(peers)
+    if why:
+        print(f"  it does not: {why}; the guests are emulated (TCG)")
+    return why
 
 
-def show(binary, accel):
-    with step(f"starting ringway and two guests ({accel.upper()})"):
+def show(binary, why_no_kvm):
+    with step(f"starting ringway and two guests ({'TCG' if why_no_kvm else 'KVM'})"):
         pair = Pair(binary)
     with pair:
         columns = {}
@@ -90,7 +94,7 @@ def show(binary, accel):
                 columns[way] = measure(pair, sender, receiver)
             columns[way]["round trip, median us"] = f"{trip:.0f}"
         print_table(columns)
-        if accel != "kvm":
+        if why_no_kvm:
             print("\n  Without KVM the guests are emulated in software: these figures measure the emulator.")
 
 
@@ -108,9 +112,9 @@ def main():
     started = time.monotonic()
     try:
         print("Two virtual machines, plugged into each other by ringway:")
-        accel = set_up()
+        why_no_kvm = set_up()
         signal.alarm(DEADLINE)
-        show(binary, accel)
+        show(binary, why_no_kvm)
     except KeyboardInterrupt:
         sys.exit("\ndemo: interrupted")
     except (RigError, OSError, subprocess.SubprocessError) as error:

@@ -18,10 +18,8 @@ QMP_SECONDS = 60
 MEMORY = "384M"
 
 
-def kvm_runs(peers):
-    """Whether /dev/kvm boots a kernel: there are hosts where it opens, creates a machine, and never gets anywhere."""
-    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
-        return False
+def kvm_boots(peers):
+    """Whether KVM boots a kernel: there are hosts where it opens, creates a machine, and never gets anywhere."""
     command = [peers.qemu(), "-accel", "kvm", "-cpu", "host", "-m", "256M", "-nodefaults", "-display", "none",
                *itertools.chain(*(("-L", folder) for folder in peers.qemu_data())), "-serial", "stdio", "-no-reboot",
                "-kernel", peers.kernel(), "-append", "console=ttyS0 earlyprintk=ttyS0 panic=-1"]
@@ -38,16 +36,24 @@ def kvm_runs(peers):
         run.stdout.close()
 
 
-def accelerator(peers):
-    """'kvm' or 'tcg'; probed once per boot of the machine, for the probe takes seconds where KVM does not work."""
+def why_no_kvm(peers):
+    """Why guests are emulated here, or None; tried once per boot of the machine, for that takes seconds without KVM."""
+    if not os.path.exists("/dev/kvm"):
+        return "there is no /dev/kvm"
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return "/dev/kvm is not this user's to open: join its group, kvm on Debian"
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    answer = fetch.cache_dir() / f"accelerator-{os.getuid()}"
-    with fetch.locked("accelerator"):
+    answer = fetch.cache_dir() / "kvm"
+    with fetch.locked("kvm"):
         known = answer.read_text().split() if answer.exists() else []
         if known[:1] != [boot]:
-            known = [boot, "kvm" if kvm_runs(peers) else "tcg"]
+            known = [boot, "boots" if kvm_boots(peers) else "does-not"]
             answer.write_text(" ".join(known) + "\n")
-    return known[1]
+    return None if known[1] == "boots" else f"/dev/kvm opens, but a kernel did not boot with it in {KVM_PROBE_SECONDS} s"
+
+
+def accelerator(peers):
+    return "tcg" if why_no_kvm(peers) else "kvm"
 
 
 class Channel:
