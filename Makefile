@@ -11,7 +11,7 @@ BINARY := $(BUILD)/ringway
 all: ## build build/ringway
 	@scripts/deps build
 	@test -f $(BUILD)/build.ninja || { echo 'building $(BINARY)'; meson setup --prefix $(PREFIX) $(BUILD) >/dev/null; }
-	@ninja -C $(BUILD) -n | grep -q 'no work to do' || ninja -C $(BUILD) --quiet
+	@ninja -C $(BUILD) -n | grep -q 'no work to do' || { [ -t 1 ] || quiet=--quiet; ninja -C $(BUILD) $$quiet; }
 
 demo: ## boot two virtual machines and let them talk through ringway (about three minutes)
 	@scripts/deps demo
