@@ -169,11 +169,16 @@ int control_socket_connect(const char *path, struct error *err)
 			return r;
 	}
 	r = connect_path(fallback, err);
-	if (r < 0 && !geteuid() && strcmp(fallback, CONTROL_SYSTEM_PATH) != 0) {
+	if (r < 0 && strcmp(fallback, CONTROL_SYSTEM_PATH) != 0) {
 		int system = connect_path(CONTROL_SYSTEM_PATH, &ignored);
 
 		if (system >= 0)
 			return system;
+		if (system == -EACCES)
+			return error_set(err, EACCES,
+					 "no switch of yours answers at %s; the system's is for "
+					 "root: say it with sudo",
+					 fallback);
 	}
 	return r;
 }

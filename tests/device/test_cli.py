@@ -458,6 +458,28 @@ def test_inherited(tap, place):
         end(switch)
 
 
+def test_system_switch(tap, place):
+    name = "who may not ask the system's switch is told that root may"
+    if os.getuid() or any(map(os.path.lexists, ("/run/ringway", f"/tmp/ringway-{NOBODY}"))):
+        tap.skip(name, "needs root, and neither /run/ringway nor a folder of nobody's in /tmp")
+        return
+    with tap.test(name):
+        env = {key: value for key, value in os.environ.items() if key != "XDG_RUNTIME_DIR"}
+        binary = shutil.copy(place.binary, place.folder)
+        place.folder.chmod(0o755)
+        switch = place.start(control=False, env=env)
+        try:
+            run = subprocess.run(["setpriv", "--reuid", str(NOBODY), "--clear-groups", binary, "show"], env=env,
+                                 capture_output=True, text=True, timeout=30)
+            check(run.returncode == 3 and "sudo" in run.stderr and run.stderr.count("\n") == 1, str(run))
+            elsewhere = {**env, "XDG_RUNTIME_DIR": str(place.folder)}
+            check(place.call("show", control=False, env=elsewhere).returncode == 0, "root was not answered")
+        finally:
+            end(switch)
+            Path(binary).unlink()
+            os.rmdir("/run/ringway")
+
+
 def test_default_path(tap, place):
     with tap.test("the default control socket is in XDG_RUNTIME_DIR, in a folder of its own"):
         env = {**os.environ, "XDG_RUNTIME_DIR": str(place.folder)}
@@ -469,6 +491,7 @@ def test_default_path(tap, place):
         folder.chmod(0o777)
         check("open to others" in place.expect(1, "run", control=False, env=env), "a folder open to all was taken")
         folder.rmdir()
+    test_system_switch(tap, place)
     name = "in /tmp a folder that somebody else has prepared is not used"
     trap = Path(f"/tmp/ringway-{NOBODY}")
     if os.getuid() or os.path.lexists(trap):
