@@ -59,9 +59,11 @@ format: ## let clang-format have its way
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
 
 install: all ## install into $(DESTDIR)$(PREFIX)
+	@folder='$(DESTDIR)$(PREFIX)'; while [ ! -e "$$folder" ]; do folder=$$(dirname "$$folder"); done; [ -w "$$folder" ] || { \
+	  echo "cannot write to $$folder: become root, or choose another PREFIX= or DESTDIR=" >&2; exit 1; }
 	@meson configure $(BUILD) -Dprefix=$(PREFIX) >/dev/null
 	@ninja -C $(BUILD) >/dev/null
-	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --no-rebuild --quiet
+	@DESTDIR='$(abspath $(DESTDIR))' meson install -C $(BUILD) --no-rebuild --quiet
 	@echo "installed into $(DESTDIR)$(PREFIX)"
 
 clean: ## remove what was built

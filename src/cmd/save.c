@@ -12,7 +12,7 @@ static const char help[] =
 	"  --control PATH  the switch's control socket\n"
 	"\n"
 	"example:\n"
-	"  ringway save > /etc/ringway.conf\n";
+	"  ringway save > saved && mv saved /etc/ringway.conf\n";
 
 int cmd_save(int argc, char **argv)
 {
