@@ -3,8 +3,8 @@
  * Where the control socket is, and how both ends come to it.
  *
  * Default: ringway.sock in $XDG_RUNTIME_DIR/ringway/, for root in /run/ringway/, else in
- * /tmp/ringway-UID/. Root with an XDG_RUNTIME_DIR (a login) uses that as well, but as a client
- * falls back to /run/ringway/, where the system's service is.
+ * /tmp/ringway-UID/. A client falls back to /run/ringway/, where the system's service is: it
+ * answers root, who may have an XDG_RUNTIME_DIR (a login), and its own user.
  */
 #ifndef RINGWAY_CONTROL_SOCKET_H
 #define RINGWAY_CONTROL_SOCKET_H
