@@ -199,10 +199,11 @@ int device_del_region(struct vhost_device *dev, const struct guest_region_desc *
 		      struct error *err)
 {
 	struct guest_mapping *all[GUEST_REGIONS_MAX];
-	unsigned at = find_region(dev, desc), n = dev->mem ? dev->mem->n : 0;
+	unsigned at = find_region(dev, desc), n;
 
-	if (at == n)
+	if (!dev->mem || at == dev->mem->n)
 		return 0;
+	n = dev->mem->n;
 	memcpy(all, dev->mem->mapping, n * sizeof(all[0]));
 	all[at] = all[n - 1];
 	return device_set_memory(dev, all, n - 1, err);
