@@ -22,7 +22,7 @@ check: ## run all tests and the linters
 	@scripts/deps check
 	@python3 scripts/check.py
 
-check-guests: ## the whole matrix of guest features (an hour and more without KVM)
+check-guests: ## the whole matrix of guest features (half an hour and more without KVM)
 	@scripts/deps check
 	@$(MAKE) --no-print-directory all
 	@for test in features host unlike tunnels; do python3 -m tests.guests.test_$$test --all $(BINARY) || exit 1; done
