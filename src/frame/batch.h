@@ -33,6 +33,7 @@ struct frame {
 	uint16_t head_len; /* bytes of it that are in the snapshot */
 	uint16_t span;	   /* first of the spans that hold the rest */
 	uint16_t spans;
+	uint16_t segments;	   /* of it that a port has which had no room for all */
 	bool plain;		   /* no offload is asked for: `hdr` has nothing to say */
 	bool hashed;		   /* `flow` is valid */
 	struct virtio_net_hdr hdr; /* checked; unless plain */

@@ -7,7 +7,7 @@ static void fill(struct full_state *state, uint64_t now, uint64_t per_us)
 	/* Time stamp counters of two cores may differ by a little: never take that for an age. */
 	if (now > state->filled)
 		state->credit += (now - state->filled) / FULL_SHARE;
-	state->credit = MIN(state->credit, FULL_HOLD_US * per_us);
+	state->credit = MIN(state->credit, FULL_CREDIT_US * per_us);
 	state->filled = now;
 }
 
@@ -27,6 +27,14 @@ uint64_t full_wait(struct full_state *state, uint64_t now, uint64_t per_us)
 		return FULL_HOLD_US * per_us;
 	/* Less than a look apart it is not worth the copy. */
 	return state->credit < FULL_RETRY_US * per_us ? 0 : state->credit;
+}
+
+uint64_t full_moved(const struct full_state *state, uint64_t now, uint64_t wait, uint64_t waited,
+		    uint64_t per_us)
+{
+	if (now < state->several_till)
+		return wait;
+	return MIN(waited + FULL_HOLD_US * per_us, FULL_MOVING_US * per_us);
 }
 
 void full_waited(struct full_state *state, uint64_t time)

@@ -3,10 +3,11 @@
  * What to do for a receiver without room: a unicast frame is held back for a while (and with it its
  * queue), a copy of a flooded one is dropped.
  *
- * A queue that sends to one receiver may wait for it time and again: that pushes back on the sender
- * as a full wire would, and harms nobody else. A queue that sends to several makes all of them wait
- * for the slowest, be it stuck or merely taking one buffer at a time, so there its waits have to
- * stay within a part of its time: a credit that grows while it lives, and is spent by waiting.
+ * A queue that sends to one receiver may wait for it time and again, and longer for one that takes
+ * something meanwhile: that pushes back on the sender as a full wire would, and harms nobody else.
+ * A queue that sends to several makes all of them wait for the slowest, be it stuck or merely
+ * taking one buffer at a time, so there its waits have to stay within a part of its time: a credit
+ * that grows while it lives, and is spent by waiting.
  *
  * Pure; the state is a queue's. Times are in any one unit, of which `per_us` are a microsecond.
  */
@@ -16,16 +17,24 @@
 #include "base/base.h"
 
 /*
- * How long a frame waits for room. A guest under emulation needs milliseconds to refill its ring,
- * one with KVM tens of microseconds.
+ * How long frames wait for a single receiver that takes nothing. A guest under emulation needs
+ * milliseconds to refill its ring, one with KVM tens of microseconds; but either may not run for a
+ * while on a busy machine, where with 5 ms eight times as much was lost.
  */
-#define FULL_HOLD_US 5000u
+#define FULL_HOLD_US 20000u
+
+/*
+ * And how long in all for one that takes some: an emulated guest with a dozen buffers needs 80 us
+ * for each of the 90 segments that a batch may come to.
+ */
+#define FULL_MOVING_US 50000u
 
 /* How often a sleeping worker tries again: cheaper than making the receiver kick for room. */
 #define FULL_RETRY_US 100u
 
-/* The waits of a queue that sends to several: one part in this many of its time. */
-#define FULL_SHARE 8u
+/* The waits of a queue that sends to several: one part in this many of its time, and at most. */
+#define FULL_SHARE     8u
+#define FULL_CREDIT_US 5000u
 
 /* For so long after a change of receivers a queue is one that sends to several. */
 #define FULL_SEVERAL_US 1000000u
@@ -42,6 +51,10 @@ void full_sent(struct full_state *state, const void *receiver, uint64_t now, uin
 
 /* A receiver has no room: how long may the queue wait from `now` on? 0: not at all. */
 uint64_t full_wait(struct full_state *state, uint64_t now, uint64_t per_us);
+
+/* After `waited` of `wait` it took something: how long may the queue wait in all? */
+uint64_t full_moved(const struct full_state *state, uint64_t now, uint64_t wait, uint64_t waited,
+		    uint64_t per_us);
 
 /* It has waited for that long. */
 void full_waited(struct full_state *state, uint64_t time);

@@ -96,6 +96,7 @@ static enum drop add_frame(struct batch *b, uint64_t features, const uint8_t *fr
 	if (rest)
 		b->span[b->spans++] =
 			(struct span){ (uintptr_t)from + VNET_HDR_LEN + f->head_len, rest };
+	f->segments = 0;
 	f->hashed = false;
 	if (!f->plain && plan_finish_for_all(&f->hdr, f->head, f->head_len))
 		frame_finish(b, f);
@@ -224,9 +225,21 @@ static enum drop verdict(int result)
 	}
 }
 
+/*
+ * Up to where there is no way back: behind the last of `n` operations that was done. What was not
+ * done before it has been overtaken, and may not be tried again.
+ */
+static unsigned written(const struct tap_egress *out, unsigned n)
+{
+	while (n && out->op[n - 1].result < 0)
+		n--;
+	return n;
+}
+
 /* Counts what has become of the frames that were written; returns those to be tried again. */
 static frame_set settle(struct tap_egress *out, const struct batch *b, unsigned n)
 {
+	unsigned end = written(out, n);
 	frame_set refused = 0;
 	uint64_t frames = 0, bytes = 0;
 
@@ -236,7 +249,7 @@ static frame_set settle(struct tap_egress *out, const struct batch *b, unsigned 
 		if (likely(!drop)) {
 			frames++;
 			bytes += b->frame[out->frame[i]].len;
-		} else if (drop == DROP_FULL) {
+		} else if (drop == DROP_FULL && i >= end) {
 			refused |= 1u << out->frame[i];
 		} else {
 			count(&out->stats.dropped[drop], 1);
@@ -271,6 +284,16 @@ static struct iovec rest_next(struct rest *r, uint32_t n)
 		r->used = 0;
 	}
 	return piece;
+}
+
+/* What is left of it behind its first `skip` bytes, the headers at least. */
+static struct rest rest_from(const struct batch *b, const struct frame *f, uint32_t skip)
+{
+	struct rest r = { .head = f->head, .head_left = f->head_len, .span = &b->span[f->span] };
+
+	while (skip)
+		skip -= (uint32_t)rest_next(&r, skip).iov_len;
+	return r;
 }
 
 /* As gather(), of one segment. */
@@ -309,10 +332,27 @@ static unsigned gather_segments(struct tap_egress *out, const struct segments *s
 	return n;
 }
 
-/* The first segment that cannot be written ends it: what a datagram was cut from is lost whole. */
-static enum drop write_segments(struct tap_egress *out, const struct batch *b,
-				const struct frame *f)
+/* The same of `n` segments: how many there are before the first that was not written, and why. */
+static unsigned settle_segments(struct tap_egress *out, unsigned n, enum drop *ret_drop)
 {
+	unsigned first = n, done = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		if (!verdict(out->op[i].result))
+			done++;
+		else
+			first = MIN(first, i);
+	}
+	*ret_drop = first < n ? verdict(out->op[first].result) : DROP_NONE;
+	count(&out->segments, done);
+	return first;
+}
+
+/* From where it was left off; *ret_again: the segments behind f->segments may be tried again. */
+static enum drop write_segments(struct tap_egress *out, const struct batch *b, struct frame *f,
+				bool *ret_again)
+{
+	enum drop drop = DROP_NONE;
 	struct segments s;
 	struct parsed p;
 	struct rest rest;
@@ -322,25 +362,36 @@ static enum drop write_segments(struct tap_egress *out, const struct batch *b,
 		parse = segment_begin(&s, f->head, &p, &f->hdr, f->len);
 	if (parse)
 		return parse == PARSE_TOO_LONG ? DROP_HEADER_TOO_LONG : DROP_HEADER_LIES;
-	rest = (struct rest){ .head = f->head + s.header_len,
-			      .head_left = (uint32_t)f->head_len - s.header_len,
-			      .span = &b->span[f->span] };
-	for (uint32_t i = 0, n; i < s.n; i += n) {
-		n = gather_segments(out, &s, i, &rest);
+	rest = rest_from(b, f, s.header_len + f->segments * s.size);
+	while (f->segments < s.n && !drop) {
+		unsigned n = gather_segments(out, &s, f->segments, &rest), done;
+
 		if (!n)
 			return DROP_HOST_REFUSED;
 		tap_io_write(&out->io, out->op, n);
-		for (unsigned k = 0; k < n; k++) {
-			enum drop drop = verdict(out->op[k].result);
-
-			if (drop)
-				return drop;
-			count(&out->segments, 1);
-		}
+		done = settle_segments(out, n, &drop);
+		*ret_again = drop == DROP_FULL && written(out, n) == done;
+		f->segments += (uint16_t)done;
 	}
-	count(&out->stats.frames, 1);
-	count(&out->stats.bytes, f->len);
-	return DROP_NONE;
+	return drop;
+}
+
+/* One that has to be cut. False: it, or what is left of it, waits. */
+static bool write_cut(struct tap_egress *out, const struct batch *b, struct frame *f)
+{
+	bool again = false;
+	enum drop drop = write_segments(out, b, f, &again);
+
+	if (again)
+		return false;
+	f->segments = 0;
+	if (drop) {
+		count(&out->stats.dropped[drop], 1);
+	} else {
+		count(&out->stats.frames, 1);
+		count(&out->stats.bytes, f->len);
+	}
+	return true;
 }
 
 static frame_set write_some(struct tap_egress *out, const struct batch *b, unsigned n)
@@ -351,7 +402,8 @@ static frame_set write_some(struct tap_egress *out, const struct batch *b, unsig
 	return settle(out, b, n);
 }
 
-static frame_set write_frames(struct tap_egress *out, const struct batch *b, frame_set set,
+/* In order: behind one that has to wait all others do. */
+static frame_set write_frames(struct tap_egress *out, struct batch *b, frame_set set,
 			      uint64_t features)
 {
 	struct iovec *iov = out->iov;
@@ -360,23 +412,26 @@ static frame_set write_frames(struct tap_egress *out, const struct batch *b, fra
 
 	pthread_mutex_lock(&out->lock);
 	batch_for_each (i, set) {
-		const struct frame *f = &b->frame[i];
-		enum drop drop = DROP_HOST_REFUSED;
-		unsigned pieces = 0;
+		struct frame *f = &b->frame[i];
+		unsigned pieces;
 
-		if (likely(f->plain || plan_frame(&f->hdr, features, true) == PLAN_PASS)) {
-			pieces = gather(out, b, f, n, iov);
-		} else {
-			refused |= write_some(out, b, n); /* those before it */
+		if (unlikely(!f->plain &&
+			     plan_frame(&f->hdr, features, !f->segments) != PLAN_PASS)) {
+			refused = write_some(out, b, n); /* those before it */
 			n = 0;
 			iov = out->iov;
-			drop = write_segments(out, b, f);
+			if (refused || !write_cut(out, b, f)) {
+				refused |= set & ~((1u << i) - 1);
+				break;
+			}
+			continue;
 		}
+		pieces = gather(out, b, f, n, iov);
 		if (likely(pieces)) {
 			iov += pieces;
 			out->frame[n++] = (uint8_t)i;
-		} else if (drop) {
-			count(&out->stats.dropped[drop], 1);
+		} else {
+			count(&out->stats.dropped[DROP_HOST_REFUSED], 1);
 		}
 	}
 	refused |= write_some(out, b, n);

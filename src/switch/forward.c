@@ -109,9 +109,7 @@ static void flood(struct vswitch *sw, struct port_queue *queue, struct batch *b,
 		if (visited)
 			continue;
 		reached++;
-		port_egress_drop(port, DROP_FULL,
-				 (unsigned)__builtin_popcount(
-					 port->ops->egress(port, b, s->flood, calls)));
+		hold_none(port, b, port->ops->egress(port, b, s->flood, calls));
 	}
 	if (!reached)
 		queue->port->ops->ingress_drop(queue, DROP_NO_DESTINATION,
@@ -127,7 +125,7 @@ static void deliver(struct vswitch *sw, struct port_queue *queue, struct port *p
 
 	if (likely(!refused))
 		return;
-	port_egress_drop(port, DROP_FULL, (unsigned)__builtin_popcount(refused & ~own));
+	hold_none(port, b, refused & ~own);
 	if (refused & own)
 		hold_add(sw, queue, port, b, refused & own, now);
 }

@@ -24,7 +24,7 @@
 struct hold {
 	frame_set waiting;
 	uint64_t since;	   /* when the first of them was refused; in cycles */
-	uint64_t wait;	   /* how long they may wait */
+	uint64_t wait;	   /* how long they may wait, as it looks now */
 	size_t arena_used; /* bytes */
 	struct {
 		uint16_t index;
@@ -101,24 +101,40 @@ static bool copy_frame(struct hold *hold, const struct batch *b, unsigned number
 	return true;
 }
 
-void hold_add(struct vswitch *sw, struct port_queue *queue, struct port *dest,
-	      const struct batch *b, frame_set set, uint64_t now)
+/* A frame's segments are told for the one port that did not take them all. */
+static void drop(struct port *dest, struct batch *b, frame_set set, enum drop reason)
+{
+	unsigned i;
+
+	batch_for_each (i, set)
+		b->frame[i].segments = 0;
+	port_egress_drop(dest, reason, (unsigned)__builtin_popcount(set));
+}
+
+void hold_none(struct port *dest, struct batch *b, frame_set set)
+{
+	drop(dest, b, set, DROP_FULL);
+}
+
+void hold_add(struct vswitch *sw, struct port_queue *queue, struct port *dest, struct batch *b,
+	      frame_set set, uint64_t now)
 {
 	bool begins = hold_empty(queue);
-	unsigned lost = 0, i;
+	frame_set lost = 0;
 	uint64_t wait = 0;
+	unsigned i;
 
 	if (begins) {
 		wait = full_wait(&queue->full, now, sw->per_us);
 		if (!wait) {
-			port_egress_drop(dest, DROP_FULL, (unsigned)__builtin_popcount(set));
+			drop(dest, b, set, DROP_FULL);
 			return;
 		}
 	}
 	if (!queue->hold)
 		rcu_publish(queue->hold, hold_new());
 	if (!queue->hold) {
-		port_egress_drop(dest, DROP_NO_MEMORY, (unsigned)__builtin_popcount(set));
+		drop(dest, b, set, DROP_NO_MEMORY);
 		return;
 	}
 	if (begins) {
@@ -132,9 +148,10 @@ void hold_add(struct vswitch *sw, struct port_queue *queue, struct port *dest,
 	}
 	batch_for_each (i, set) {
 		if (!copy_frame(queue->hold, b, i, dest))
-			lost++;
+			lost |= 1u << i;
+		b->frame[i].segments = 0;
 	}
-	port_egress_drop(dest, DROP_NO_MEMORY, lost);
+	drop(dest, b, lost, DROP_NO_MEMORY);
 }
 
 /* The waiting frames that have the destination of `slot`. */
@@ -169,10 +186,21 @@ static frame_set retry_dest(struct port *port, struct hold *hold, frame_set set,
 	return 0;
 }
 
+/* Of frames that wait for the rest of theirs. */
+static unsigned segments_out(const struct hold *hold)
+{
+	unsigned n = 0, i;
+
+	batch_for_each (i, hold->waiting)
+		n += hold->batch.frame[i].segments;
+	return n;
+}
+
 static bool retry_all(struct vswitch *sw, struct hold *hold, struct virtq_calls *calls,
 		      bool give_up)
 {
 	frame_set todo = hold->waiting, left = 0;
+	unsigned segments = segments_out(hold);
 	bool moved;
 
 	while (todo) {
@@ -185,7 +213,7 @@ static bool retry_all(struct vswitch *sw, struct hold *hold, struct virtq_calls 
 			left |= retry_dest(port, hold, set, calls, give_up);
 		todo &= ~set;
 	}
-	moved = left != hold->waiting;
+	moved = left != hold->waiting || segments_out(hold) != segments;
 	store_relaxed(&hold->waiting, left);
 	return moved;
 }
@@ -203,5 +231,7 @@ bool hold_retry(struct vswitch *sw, struct port_queue *queue, struct virtq_calls
 	moved = retry_all(sw, hold, calls, waited >= hold->wait);
 	if (hold_empty(queue))
 		full_waited(&queue->full, waited);
+	else if (moved)
+		hold->wait = full_moved(&queue->full, now, hold->wait, waited, sw->per_us);
 	return moved;
 }

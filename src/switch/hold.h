@@ -14,12 +14,15 @@
 #include "switch/switch.h"
 
 /*
- * Copies the frames of `set`, all for port `dest`, aside. Those that may not wait, or for which no
- * memory is left, are dropped and counted at `dest`. May be called several times for one batch,
- * once per destination.
+ * Copies the frames of `set`, which port `dest` has refused, aside. Those that may not wait, or for
+ * which no memory is left, are dropped and counted at `dest`. May be called several times for one
+ * batch, once per destination.
  */
-void hold_add(struct vswitch *sw, struct port_queue *queue, struct port *dest,
-	      const struct batch *b, frame_set set, uint64_t now);
+void hold_add(struct vswitch *sw, struct port_queue *queue, struct port *dest, struct batch *b,
+	      frame_set set, uint64_t now);
+
+/* Those that it has refused are dropped and counted. */
+void hold_none(struct port *dest, struct batch *b, frame_set set);
 
 /* Nothing held: the queue may be collected from. */
 bool hold_empty(const struct port_queue *queue);

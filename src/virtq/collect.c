@@ -134,6 +134,7 @@ static instantiated enum drop collect_chain(const struct virtq *vq, struct batch
 	f->len = (uint32_t)t.len - hdr_len;
 	f->head = head;
 	f->head_len = (uint16_t)MIN(f->len, SNAPSHOT_COPIED - hdr_len);
+	f->segments = 0;
 	f->hashed = false;
 	drop = frame_take_header(f, head - hdr_len, vq->features);
 	if (unlikely(drop))
@@ -235,9 +236,8 @@ bool virtq_collect(struct virtq *vq, struct batch *b)
 
 static instantiated void give_back(struct virtq *vq, const struct batch *b, const bool packed)
 {
-	struct used_list list;
+	struct used_list list = { 0 };
 
-	used_list_begin(&list);
 	for (unsigned i = 0; i < b->chains; i++)
 		ring_use(vq, &list, b->chain[i].head, b->chain[i].slots, 0, packed);
 	ring_publish(vq, &list, packed);

@@ -5,7 +5,7 @@
  * For each frame: take chains until it fits (one, or several with mergeable buffers), copy, write
  * its virtio-net header and its used entries. One release of the used index publishes the whole
  * list. Frames that this driver can only have with a finished checksum, or in segments, are
- * offload.c's.
+ * offload.c's; of those in segments it may have a part, and the rest later.
  */
 #include "net/plan.h"
 #include "virtq/notify.h"
@@ -64,7 +64,7 @@ static void copy_pieces(const struct virtq *vq, const struct batch *b, const str
 }
 
 /* A frame for which one plain buffer is not enough. */
-static enum drop deliver_pieces(struct virtq *vq, const struct batch *b, const struct frame *f,
+static enum drop deliver_pieces(struct virtq *vq, const struct batch *b, struct frame *f,
 				struct ring_stage *stage, const struct ring_entry *e,
 				struct taking *t)
 {
@@ -88,13 +88,13 @@ static enum drop deliver_pieces(struct virtq *vq, const struct batch *b, const s
 }
 
 static instantiated enum drop deliver_frame(struct virtq *vq, const struct batch *b,
-					    const struct frame *f, struct ring_stage *stage,
+					    struct frame *f, struct ring_stage *stage,
 					    struct taking *t, const bool packed)
 {
 	uint32_t need = (uint32_t)vq->hdr_len + f->len;
 	const struct ring_entry *e;
 
-	if (unlikely(!f->plain && plan_frame(&f->hdr, vq->features, true) != PLAN_PASS))
+	if (unlikely(!f->plain && plan_frame(&f->hdr, vq->features, !f->segments) != PLAN_PASS))
 		return deliver_converted(vq, b, f, stage, t);
 	if (unlikely((f->plain || !f->hdr.gso_type) && !take_allows(vq, f->len)))
 		return DROP_TOO_BIG;
@@ -109,7 +109,7 @@ static instantiated enum drop deliver_frame(struct virtq *vq, const struct batch
 	return DROP_NONE;
 }
 
-static instantiated frame_set deliver(struct virtq *vq, const struct batch *b, frame_set set,
+static instantiated frame_set deliver(struct virtq *vq, struct batch *b, frame_set set,
 				      struct virtq_calls *calls, const bool packed)
 {
 	struct ring_stage stage;
@@ -120,11 +120,11 @@ static instantiated frame_set deliver(struct virtq *vq, const struct batch *b, f
 	unsigned i;
 
 	t.links = CHAIN_LINKS_MAX;
-	used_list_begin(&t.used);
+	t.used.first_at = 0;
 	stage_begin(vq, &stage);
 	stage_fill(vq, &stage, (unsigned)__builtin_popcount(set), VRING_DESC_F_WRITE, packed);
 	batch_for_each (i, set) {
-		const struct frame *f = &b->frame[i];
+		struct frame *f = &b->frame[i];
 		enum drop drop = deliver_frame(vq, b, f, &stage, &t, packed);
 
 		if (likely(!drop)) {
@@ -139,7 +139,7 @@ static instantiated frame_set deliver(struct virtq *vq, const struct batch *b, f
 	}
 	count(&vq->stats.frames, frames);
 	count(&vq->stats.bytes, bytes);
-	if (packed ? used_list_any(&t.used) : vq->used_next != used_before) {
+	if (packed ? t.used.first_at != 0 : vq->used_next != used_before) {
 		ring_publish(vq, &t.used, packed);
 		virtq_calls_add(calls, vq);
 	}

@@ -31,32 +31,11 @@ struct ring_stage {
 	struct ring_entry entry[BATCH_FRAMES];
 };
 
-/* Returns wait here until they are certain; packed only. */
-struct used_entry {
-	uint16_t head, slots;
-	uint32_t len;
-};
-
-#define USED_LIST_MAX 2048
-
+/* What was used since the last publication: the first of it, which is written last; packed only. */
 struct used_list {
-	unsigned n;
-	bool committed;	    /* some were written since the mark that ring_mark() set */
-	uintptr_t first_at; /* of the first that was written since the last publication, less its */
-	uint64_t first;	    /* second half, which is this */
-	struct used_entry entry[USED_LIST_MAX];
+	uintptr_t first_at; /* 0: nothing */
+	uint64_t first;
 };
-
-static inline void used_list_begin(struct used_list *list)
-{
-	list->n = 0;
-	list->first_at = 0;
-}
-
-static inline bool used_list_any(const struct used_list *list)
-{
-	return list->n || list->first_at;
-}
 
 static inline void entry_prefetch(uintptr_t at, bool write)
 {

@@ -6,9 +6,8 @@
  * the receiver got, whatever the sender does to its buffer meanwhile. Then the headers, which are
  * private and in the snapshot, are completed and written in front of it.
  *
- * A frame's segments are delivered all or none: used entries that are not published yet are taken
- * back by resetting the private indexes. Only where the ring could never hold them all, a part is
- * better than nothing: TCP repairs it.
+ * Segments are delivered as there are buffers for them. A frame of which some have to wait says how
+ * many it has behind it, and its sender's worker holds it as one that waits whole.
  */
 #include "virtq/offload.h"
 
@@ -42,6 +41,12 @@ static uintptr_t source_next(struct source *from, uint32_t n, uint32_t *ret_part
 	from->head += *ret_part;
 	from->head_left -= *ret_part;
 	return (uintptr_t)at;
+}
+
+static void source_skip(struct source *from, uint32_t n)
+{
+	for (uint32_t part; n; n -= part)
+		source_next(from, n, &part);
 }
 
 /* Copies `n` bytes and adds them to `sum`, unless it is NULL. */
@@ -144,26 +149,12 @@ static enum drop deliver_segment(struct virtq *vq, struct source *from, const st
 	return DROP_NONE;
 }
 
-/*
- * With `taken` chains for `done` of its segments: could the ring hold the frame when it is idle?
- * It has as many then as were ever there at once, for some drivers post fewer than it is made for.
- * All segments are of one length but the last, which takes its share of what the others do.
- */
-static bool could_fit(const struct virtq *vq, const struct segments *s, uint32_t done,
-		      unsigned taken)
+/* From where it was left off until there is no more room. */
+static enum drop segment(struct virtq *vq, const struct batch *b, struct frame *f, bool finished,
+			 struct ring_stage *stage, struct taking *t)
 {
-	uint64_t full = MAX((uint64_t)done * (vq->hdr_len + segment_len(s, 0)), (uint64_t)1);
-	uint64_t last = (uint64_t)taken * (vq->hdr_len + segment_len(s, s->n - 1));
-
-	return (uint64_t)(s->n - 1) * taken + done * ((last + full - 1) / full) <=
-	       (uint64_t)done * vq->avail_most;
-}
-
-static enum drop segment(struct virtq *vq, const struct batch *b, const struct frame *f,
-			 bool finished, struct ring_stage *stage, struct taking *t)
-{
-	const struct ring_mark mark = ring_mark(vq, &t->used);
-	unsigned taken = 0;
+	uint32_t first = f->segments, i = first;
+	enum drop drop = DROP_NONE;
 	struct segments s;
 	struct parsed p;
 	struct source from;
@@ -175,30 +166,16 @@ static enum drop segment(struct virtq *vq, const struct batch *b, const struct f
 		return parse == PARSE_TOO_LONG ? DROP_HEADER_TOO_LONG : DROP_HEADER_LIES;
 	if (!take_allows(vq, segment_len(&s, 0)))
 		return DROP_TOO_BIG;
-	/* Each takes a buffer at least: a copy that is certain to be taken back is not begun. */
-	if (ring_available(vq, s.n) < s.n && s.n <= vq->avail_most)
-		return DROP_FULL;
 	from = source_from(b, f, s.header_len);
-	for (uint32_t i = 0; i < s.n; i++) {
-		enum drop drop = deliver_segment(vq, &from, &s, i, finished, stage, t);
-
-		if (!drop) {
-			taken += t->chains;
-			continue;
-		}
-		if (drop == DROP_FULL && i && !could_fit(vq, &s, i, taken))
-			drop = DROP_TOO_BIG;
-		else if (drop != DROP_RX_CHAIN && ring_go_back(vq, &t->used, mark))
-			return drop;
-		count(&vq->stats.segments, i);
-		/* A part of it is out: it must not be tried again. */
-		return drop == DROP_FULL ? DROP_TOO_BIG : drop;
-	}
-	count(&vq->stats.segments, s.n);
-	return DROP_NONE;
+	source_skip(&from, first * s.size);
+	for (; i < s.n && !drop; i += !drop)
+		drop = deliver_segment(vq, &from, &s, i, finished, stage, t);
+	count(&vq->stats.segments, i - first);
+	f->segments = drop == DROP_FULL ? (uint16_t)i : 0;
+	return drop;
 }
 
-enum drop deliver_converted(struct virtq *vq, const struct batch *b, const struct frame *f,
+enum drop deliver_converted(struct virtq *vq, const struct batch *b, struct frame *f,
 			    struct ring_stage *stage, struct taking *t)
 {
 	/* Who agreed to have it whole is here because its buffers are too small. */

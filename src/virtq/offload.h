@@ -9,10 +9,11 @@
 #include "virtq/take.h"
 
 /*
- * Delivers a frame that cannot be passed on as it is. DROP_NONE, or why it was not delivered; for
- * DROP_FULL nothing was taken, and the stage begins anew.
+ * Delivers a frame that cannot be passed on as it is, from segment f->segments on if it is cut.
+ * DROP_NONE, or why it was not delivered, or not whole; for DROP_FULL f->segments says how far it
+ * came. Then the stage begins anew.
  */
-enum drop deliver_converted(struct virtq *vq, const struct batch *b, const struct frame *f,
+enum drop deliver_converted(struct virtq *vq, const struct batch *b, struct frame *f,
 			    struct ring_stage *stage, struct taking *t);
 
 #endif

@@ -5,9 +5,8 @@
  * There is one ring of descriptors, in which each side overwrites what the other has left behind:
  * the driver makes descriptors available, the device writes one used descriptor over the first of a
  * chain and skips the rest. Two bits in the flags say whose turn a slot is; what they mean changes
- * each time around (the wrap counter). So a used descriptor cannot be taken back once it is
- * written, and they are kept in a private list until that is certain. The first of a list is
- * written last: a driver that has not seen it looks no further.
+ * each time around (the wrap counter). The first used descriptor of a list is written last: a
+ * driver that has not seen it looks no further.
  *
  * Private to this directory; the ring's lock is held.
  */
@@ -92,28 +91,6 @@ static inline unsigned packed_chain(const struct virtq *vq, uint16_t slot, uint6
 	return n;
 }
 
-/* As split_available(), but chains have to be counted. */
-static inline unsigned packed_available(struct virtq *vq, unsigned want)
-{
-	unsigned n = 0;
-	uint16_t slot = vq->avail_next;
-	bool wrap = vq->avail_wrap;
-
-	while (n < want) {
-		uint64_t half = guest_load64_acquire(packed_slot(vq, slot) + 8);
-		unsigned slots;
-
-		if (!packed_is_available(packed_flags(half), wrap))
-			break;
-		slots = packed_chain(vq, slot, &half);
-		if (!slots)
-			break;
-		packed_advance(vq, &slot, &wrap, slots);
-		n++;
-	}
-	return n;
-}
-
 static inline unsigned packed_stage_fill(struct virtq *vq, struct ring_stage *stage, unsigned max,
 					 uint16_t write)
 {
@@ -153,13 +130,13 @@ static inline unsigned packed_stage_fill(struct virtq *vq, struct ring_stage *st
 	return n;
 }
 
-/* Writes one used descriptor, or keeps it for packed_publish() if it is the first of a list. */
-static inline void packed_write_used(struct virtq *vq, struct used_list *list,
-				     const struct used_entry *e)
+/* Writes a used descriptor, or keeps it for packed_used_publish() if it is the first of a list. */
+static inline void packed_used_store(struct virtq *vq, struct used_list *list, uint16_t head,
+				     unsigned slots, uint32_t len)
 {
-	uint16_t flags = (vq->used_wrap ? PACKED_AVAIL | PACKED_USED : 0) |
-			 (e->len ? VRING_DESC_F_WRITE : 0);
-	uint64_t half = e->len | (uint64_t)e->head << 32 | (uint64_t)flags << 48;
+	uint16_t flags =
+		(vq->used_wrap ? PACKED_AVAIL | PACKED_USED : 0) | (len ? VRING_DESC_F_WRITE : 0);
+	uint64_t half = len | (uint64_t)head << 32 | (uint64_t)flags << 48;
 	uintptr_t at = packed_slot(vq, vq->used_next) + 8;
 
 	if (list->first_at) {
@@ -168,22 +145,13 @@ static inline void packed_write_used(struct virtq *vq, struct used_list *list,
 		list->first_at = at;
 		list->first = half;
 	}
-	packed_advance(vq, &vq->used_next, &vq->used_wrap, e->slots);
-	vq->used_slots += e->slots;
-}
-
-/* What is in the list cannot be taken back any more. */
-static inline void packed_commit(struct virtq *vq, struct used_list *list)
-{
-	for (unsigned i = 0; i < list->n; i++)
-		packed_write_used(vq, list, &list->entry[i]);
-	list->n = 0;
+	packed_advance(vq, &vq->used_next, &vq->used_wrap, slots);
+	vq->used_slots += slots;
 }
 
 /* Partner: the driver's acquire of the flags (2.8.22.1). */
-static inline void packed_publish(struct virtq *vq, struct used_list *list)
+static inline void packed_used_publish(struct used_list *list)
 {
-	packed_commit(vq, list);
 	if (list->first_at)
 		guest_store64_release(list->first_at, list->first);
 	list->first_at = 0;

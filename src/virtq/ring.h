@@ -43,60 +43,23 @@ static instantiated void ring_consume(struct virtq *vq, unsigned slots, const bo
 static instantiated void ring_use(struct virtq *vq, struct used_list *list, uint16_t head,
 				  unsigned slots, uint32_t len, const bool packed)
 {
-	if (!packed) {
+	if (packed)
+		packed_used_store(vq, list, head, slots, len);
+	else
 		split_used_store(vq, vq->used_next++, head, len);
-		return;
-	}
-	if (unlikely(list->n == USED_LIST_MAX)) {
-		packed_commit(vq, list);
-		list->committed = true;
-	}
-	list->entry[list->n++] = (struct used_entry){ head, (uint16_t)slots, len };
 }
 
 static instantiated void ring_publish(struct virtq *vq, struct used_list *list, const bool packed)
 {
 	if (packed)
-		packed_publish(vq, list);
+		packed_used_publish(list);
 	else
 		split_used_publish(vq);
-}
-
-/* Entries that are available, of which `want` matter. */
-static inline unsigned ring_available(struct virtq *vq, unsigned want)
-{
-	return vq->packed ? packed_available(vq, want) : split_available(vq, vq->avail_next, want);
 }
 
 static inline bool ring_ready(struct virtq *vq)
 {
 	return vq->packed ? packed_ready(vq) : split_available(vq, vq->avail_next, 1) > 0;
-}
-
-/* A place to go back to: what was consumed and used since is forgotten. */
-struct ring_mark {
-	uint16_t avail_next, used_next;
-	bool avail_wrap;
-	unsigned used_n;
-};
-
-static inline struct ring_mark ring_mark(const struct virtq *vq, struct used_list *list)
-{
-	list->committed = false;
-	return (struct ring_mark){ vq->avail_next, vq->used_next, vq->avail_wrap, list->n };
-}
-
-/* False if it is too late. */
-static inline bool ring_go_back(struct virtq *vq, struct used_list *list, struct ring_mark mark)
-{
-	if (list->committed)
-		return false;
-	vq->avail_next = mark.avail_next;
-	vq->avail_wrap = mark.avail_wrap;
-	list->n = mark.used_n;
-	if (!vq->packed)
-		vq->used_next = mark.used_next;
-	return true;
 }
 
 #endif

@@ -132,7 +132,8 @@ void virtq_complete(struct virtq *vq, const struct batch *b, struct virtq_calls 
 /*
  * rx, any worker. Copies the frames of `set` into the driver's buffers, in order, until the ring is
  * full; what cannot be delivered for another reason is counted as dropped. Returns the frames for
- * which there was no room: the first that did not fit and all behind it.
+ * which there was no room: the first that did not fit, perhaps after some of its segments (which
+ * its `segments` says), and all behind it.
  */
 frame_set virtq_deliver(struct virtq *vq, struct batch *b, frame_set set,
 			struct virtq_calls *calls);

@@ -61,6 +61,8 @@ static void print_table(const struct matrix *m)
 		       (unsigned long long)m->tally.frames[i]);
 	printf("%-30s %12llu\n", "not, too big for its buffers",
 	       (unsigned long long)m->tally.too_big);
+	printf("%-30s %12llu\n", "in part, for want of room in time",
+	       (unsigned long long)m->tally.full);
 	printf("%u pairs, %llu packets, %u pairs failed, %.0f s\n", m->pairs,
 	       (unsigned long long)m->tally.sent, m->wrong, (double)(clock_ns() - m->since) / 1e9);
 }

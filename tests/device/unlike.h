@@ -34,8 +34,10 @@ enum {
 #define UNLIKE_TEXT	  256
 
 struct unlike {
+	struct rig *rig;
 	unsigned port, set;
 	struct driver *d;
+	uint64_t full; /* frames that were given up at its port as that */
 };
 
 struct unlike_packet {
@@ -57,12 +59,14 @@ struct unlike_fate {
 	enum unlike_how how;
 	uint32_t pieces; /* frames that arrive */
 	uint32_t chains; /* rx buffers that they take */
-	bool too_big;	 /* what is missing was dropped as that */
+	bool too_big;	 /* it is dropped as that */
+	bool slowly;	 /* they are more than its ring has: it makes room as they come */
+	bool full;	 /* what is missing was given up, for that took too long */
 };
 
 struct unlike_tally {
 	uint64_t packets[UNLIKE_HOWS], frames[UNLIKE_HOWS];
-	uint64_t sent, too_big;
+	uint64_t sent, too_big, full;
 };
 
 /* "csum,tso4,..." */
@@ -80,15 +84,18 @@ int unlike_send(const struct unlike *from, const struct unlike_packet *p);
 
 struct unlike_fate unlike_fate(const struct unlike_packet *p, const struct unlike *to);
 
-/* Takes what must come of the packet, and verifies it. False: what is wrong is in `wrong`. */
-bool unlike_receive(const struct unlike *to, const struct unlike_packet *p,
+/*
+ * Takes what must come of the packet, and verifies it. False: what is wrong is in `wrong`. A packet
+ * of more frames than the ring has room for may end early: *ret says what came of it.
+ */
+bool unlike_receive(struct unlike *to, const struct unlike_packet *p, struct unlike_fate *ret,
 		    char wrong[UNLIKE_TEXT]);
 
 /*
  * Packets of every form at the sizes where something changes (`few`: at some of them), in bursts;
  * counters are compared at the end, and added to `tally`.
  */
-bool unlike_run(struct rig *rig, const struct unlike *from, const struct unlike *to, bool few,
+bool unlike_run(struct rig *rig, const struct unlike *from, struct unlike *to, bool few,
 		struct unlike_tally *tally, char wrong[UNLIKE_TEXT]);
 
 #endif

@@ -188,15 +188,95 @@ static void what_waited_too_long_is_dropped_and_counted(void **state)
 	assert_int_equal(hold_frames(&sender.queue), 5);
 	a.room = 2;
 	assert_true(retry(START + 1));
-	assert_false(retry(START + LIMIT - 1));
+	assert_false(retry(START + LIMIT));
 	assert_false(hold_empty(&sender.queue));
 	assert_int_equal(hold_frames(&sender.queue), 3);
 	assert_int_equal(a.port.egress_dropped[DROP_FULL], 0);
 	a.room = 1; /* the last chance counts */
-	assert_true(retry(START + LIMIT));
+	assert_true(retry(START + 1 + LIMIT));
 	assert_true(hold_empty(&sender.queue));
 	assert_int_equal(a.delivered, 3);
 	assert_int_equal(a.port.egress_dropped[DROP_FULL], 2);
+}
+
+static unsigned segments_seen;
+
+/* Takes one segment of the first frame each time that it is asked and has room. */
+static frame_set take_segment(struct port *port, struct batch *held, frame_set set,
+			      struct virtq_calls *c)
+{
+	struct fake_port *p = container_of(port, struct fake_port, port);
+
+	segments_seen = held->frame[0].segments;
+	if (p->room) {
+		p->room--;
+		held->frame[0].segments++;
+	}
+	return set;
+}
+
+static const struct port_ops segment_ops = { .egress = take_segment };
+
+static void a_frame_goes_on_where_it_was_left_off(void **state)
+{
+	a.port.ops = &segment_ops;
+	add_short(2);
+	batch.frame[0].segments = 3;
+	hold(&a, 1);
+	hold(&b, 2);
+	assert_int_equal(batch.frame[0].segments, 0); /* others get all of it */
+	for (unsigned i = 0; i < 3; i++) {
+		assert_false(retry(START));
+		assert_int_equal(segments_seen, 3 + i);
+		a.room = 1;
+		assert_true(retry(START));
+		assert_int_equal(segments_seen, 3 + i);
+	}
+	assert_int_equal(hold_frames(&sender.queue), 2);
+}
+
+/* Nor do others when it is dropped. */
+static void what_is_not_held_begins_anew_elsewhere(void **state)
+{
+	add_short(BATCH_FRAMES);
+	batch.frame[3].segments = batch.frame[4].segments = 3;
+	hold_none(&a.port, &batch, 1u << 3);
+	assert_int_equal(batch.frame[3].segments, 0);
+	assert_int_equal(a.port.egress_dropped[DROP_FULL], 1);
+	hold(&b, ~0u);
+	batch.frame[4].segments = 3;
+	hold(&a, 1u << 4);
+	assert_int_equal(batch.frame[4].segments, 0);
+	assert_int_equal(a.port.egress_dropped[DROP_NO_MEMORY], 1);
+}
+
+/* One segment before each time is up; `several`: its sender has others to send to. */
+static uint64_t wait_for_slow(bool several)
+{
+	uint64_t now = START;
+
+	a.port.ops = &segment_ops;
+	sender.queue.full.several_till = several ? UINT64_MAX : 0;
+	sender.queue.full.credit = LIMIT;
+	add_short(1);
+	hold(&a, 1);
+	while (!hold_empty(&sender.queue)) {
+		a.room = 1;
+		now += LIMIT / 2;
+		retry(now);
+	}
+	assert_int_equal(a.port.egress_dropped[DROP_FULL], 1);
+	return now - START;
+}
+
+static void who_takes_something_is_waited_for_longer(void **state)
+{
+	assert_int_equal(wait_for_slow(false), (uint64_t)FULL_MOVING_US * PER_US);
+}
+
+static void but_not_at_the_expense_of_others(void **state)
+{
+	assert_in_range(wait_for_slow(true), 1, LIMIT / 2);
 }
 
 static void time_begins_anew_with_the_next_batch(void **state)
@@ -354,7 +434,7 @@ static void who_sends_to_several_does_not_wait_for_one_for_ever(void **state)
 	}
 	assert_int_equal(b.delivered, 10000);
 	assert_true(waited > 0);
-	assert_in_range(waited, 0, LIMIT + (now - begin) / FULL_SHARE);
+	assert_in_range(waited, 0, FULL_CREDIT_US * PER_US + (now - begin) / FULL_SHARE);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -369,6 +449,10 @@ int main(void)
 		TEST(a_receiver_that_is_full_does_not_hold_up_another),
 		TEST(a_retry_visits_each_receiver_once),
 		TEST(what_waited_too_long_is_dropped_and_counted),
+		TEST(a_frame_goes_on_where_it_was_left_off),
+		TEST(what_is_not_held_begins_anew_elsewhere),
+		TEST(who_takes_something_is_waited_for_longer),
+		TEST(but_not_at_the_expense_of_others),
 		TEST(time_begins_anew_with_the_next_batch),
 		TEST(a_clock_that_steps_back_gives_nothing_up),
 		TEST(frames_for_a_port_that_is_gone_are_forgotten),

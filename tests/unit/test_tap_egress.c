@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -26,22 +27,27 @@ struct rig {
 	int fds[2]; /* the port's, and where its frames come out */
 };
 
-static int setup(void **state)
+/* Bytes that may be under way. */
+static void set_room(struct rig *rig, int room)
 {
-	static const struct port_option options[] = { { "dev", "none" } };
-	struct rig *rig = calloc(1, sizeof(*rig));
-	int room = 8 << 20;
-	struct error err;
-
-	assert_int_equal(tap_ops.create(NULL, "t", options, 1, &rig->port, &err), 0);
-	assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, rig->fds), 0);
 	assert_int_equal(setsockopt(rig->fds[0], SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room)) &
 				 setsockopt(rig->fds[0], SOL_SOCKET, SO_SNDBUF, &room,
 					    sizeof(room)),
 			 0);
+}
+
+static int setup(void **state)
+{
+	static const struct port_option options[] = { { "dev", "none" } };
+	struct rig *rig = calloc(1, sizeof(*rig));
+	struct error err;
+
+	assert_int_equal(tap_ops.create(NULL, "t", options, 1, &rig->port, &err), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, rig->fds), 0);
+	set_room(rig, 8 << 20);
 	rig->out = &tap_port(rig->port)->queue[0]->out;
 	tap_io_open(&rig->out->io, rig->fds[0]);
-	while (read(rig->fds[1], &room, sizeof(room)) >= 0)
+	while (read(rig->fds[1], rig->out->head, sizeof(rig->out->head)) >= 0)
 		; /* what it tried the descriptor with */
 	tap_port(rig->port)->features = TAP_FEATURES;
 	*state = rig;
@@ -180,9 +186,130 @@ static void what_lies_or_is_refused_is_dropped_by_name(void **state)
 	free(b);
 }
 
+/* As much as there is room for, the rest of it and what is behind it later, in order. */
+static void segments_wait_for_room(void **state)
+{
+	static struct plain_frame large, small;
+	struct rig *rig = *state;
+	struct batch *b = aligned_alloc(CACHE_LINE, sizeof(*b));
+	struct plain_shape shape = { .protocol = 17, .payload = 60000 };
+	struct virtio_net_hdr hdr = { .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+				      .gso_type = VIRTIO_NET_HDR_GSO_UDP_L4,
+				      .gso_size = SEGMENT,
+				      .csum_offset = 6 };
+	const struct virtio_net_hdr plain = { 0 };
+	frame_set left = 7;
+	unsigned turns = 0, waited = 0, segments = 0, smalls = 0;
+	const unsigned all = (shape.payload + SEGMENT - 1) / SEGMENT;
+	static uint8_t got[PLAIN_FRAME_MAX + VNET_HDR_LEN];
+
+	plain_make(&small, &(struct plain_shape){ .protocol = 17, .payload = 50 });
+	plain_make(&large, &shape);
+	hdr.csum_start = (uint16_t)large.l4;
+	b->n = b->spans = 0;
+	add(b, &small, &plain, 100);
+	add(b, &large, &hdr, 1000);
+	add(b, &small, &plain, 100);
+	set_room(rig, 20000);
+	for (; left && turns < 100; turns++) {
+		ssize_t len;
+
+		left = tap_ops.egress(rig->port, b, left, NULL);
+		waited += left == 6 && b->frame[1].segments;
+		while ((len = read(rig->fds[1], got, sizeof(got))) >= 0) {
+			uint32_t at = segments * SEGMENT;
+
+			if ((uint32_t)len == VNET_HDR_LEN + small.len) {
+				/* The first before all, the second behind all. */
+				assert_int_equal(segments, smalls++ ? all : 0);
+				continue;
+			}
+			assert_memory_equal(got + VNET_HDR_LEN + large.payload,
+					    large.bytes + large.payload + at,
+					    MIN(SEGMENT, shape.payload - at));
+			segments++;
+		}
+	}
+	assert_int_equal(left, 0);
+	assert_true(waited > 2);
+	assert_int_equal(b->frame[1].segments, 0);
+	assert_int_equal(segments, all);
+	assert_int_equal(smalls, 2);
+	assert_int_equal(rig->out->segments, segments);
+	assert_int_equal(rig->out->stats.frames, 3);
+	free(b);
+}
+
+/* A pipe of one page in place of the tap. False: there is no io_uring. */
+static bool set_pipe(struct rig *rig)
+{
+	int ends[2];
+
+	tap_io_close(&rig->out->io);
+	close(rig->fds[0]);
+	close(rig->fds[1]);
+	assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
+	assert_int_equal(fcntl(ends[0], F_SETPIPE_SZ, 4096), 4096);
+	rig->fds[0] = ends[1];
+	rig->fds[1] = ends[0];
+	return !tap_io_open(&rig->out->io, rig->fds[0]);
+}
+
+/* The second frame does not fit; the first segment of the third would. */
+static void what_is_behind_one_that_waits_waits_too(void **state)
+{
+	static struct plain_frame p[3];
+	struct rig *rig = *state;
+	struct batch *b = aligned_alloc(CACHE_LINE, sizeof(*b));
+	struct virtio_net_hdr hdr = { .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+				      .gso_type = VIRTIO_NET_HDR_GSO_UDP_L4,
+				      .gso_size = SEGMENT,
+				      .csum_offset = 6 };
+	const struct virtio_net_hdr plain = { 0 };
+
+	set_pipe(rig);
+	b->n = b->spans = 0;
+	for (unsigned i = 0; i < 3; i++) {
+		plain_make(&p[i], &(struct plain_shape){ .protocol = 17, .payload = 3000 });
+		hdr.csum_start = (uint16_t)p[i].l4;
+		add(b, &p[i], i == 2 ? &hdr : &plain, 65536);
+	}
+	assert_int_equal(tap_ops.egress(rig->port, b, 7, NULL), 6);
+	assert_int_equal(rig->out->stats.frames, 1);
+	assert_int_equal(rig->out->segments, 0);
+	free(b);
+}
+
+/* Of four frames the second does not fit, the third does, the fourth does not. */
+static void a_frame_that_was_overtaken_is_not_written_late(void **state)
+{
+	static const uint32_t lens[] = { 3000, 2000, 500, 1000 };
+	static struct plain_frame p[ARRAY_SIZE(lens)];
+	struct rig *rig = *state;
+	struct batch *b = aligned_alloc(CACHE_LINE, sizeof(*b));
+	const struct virtio_net_hdr plain = { 0 };
+
+	if (!set_pipe(rig))
+		skip(); /* plain calls end at the first that fails */
+	b->n = b->spans = 0;
+	for (unsigned i = 0; i < ARRAY_SIZE(lens); i++) {
+		plain_make(&p[i], &(struct plain_shape){ .protocol = 17, .payload = lens[i] });
+		add(b, &p[i], &plain, 65536);
+	}
+	assert_int_equal(tap_ops.egress(rig->port, b, 15, NULL), 8);
+	assert_int_equal(rig->out->stats.dropped[DROP_FULL], 1);
+	assert_int_equal(rig->out->stats.frames, 2);
+	free(b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(segments_wait_for_room, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_is_behind_one_that_waits_waits_too, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_frame_that_was_overtaken_is_not_written_late,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(what_the_kernel_cannot_cut_is_cut, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_lies_or_is_refused_is_dropped_by_name, setup,
 						teardown),
