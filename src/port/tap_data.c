@@ -19,10 +19,9 @@
 #include <poll.h>
 
 #include "base/clock.h"
+#include "frame/cut.h"
 #include "frame/finish.h"
 #include "net/eth.h"
-#include "net/parse.h"
-#include "net/segment.h"
 #include "port/tap_priv.h"
 
 /* No more than about this is read at once, or the first would wait for the last. */
@@ -260,45 +259,9 @@ static frame_set settle(struct tap_egress *out, const struct batch *b, unsigned 
 	return refused;
 }
 
-/* What is left of a large frame: of its snapshot first, then its spans. */
-struct rest {
-	const uint8_t *head;
-	uint32_t head_left, used; /* `used` bytes of the span */
-	const struct span *span;
-};
-
-static struct iovec rest_next(struct rest *r, uint32_t n)
-{
-	uint32_t part = MIN(n, r->head_left ? r->head_left : r->span->len - r->used);
-	struct iovec piece = { (void *)(r->span->at + r->used), part };
-
-	if (r->head_left) {
-		piece.iov_base = (void *)r->head;
-		r->head += part;
-		r->head_left -= part;
-		return piece;
-	}
-	r->used += part;
-	if (r->used == r->span->len) {
-		r->span++;
-		r->used = 0;
-	}
-	return piece;
-}
-
-/* What is left of it behind its first `skip` bytes, the headers at least. */
-static struct rest rest_from(const struct batch *b, const struct frame *f, uint32_t skip)
-{
-	struct rest r = { .head = f->head, .head_left = f->head_len, .span = &b->span[f->span] };
-
-	while (skip)
-		skip -= (uint32_t)rest_next(&r, skip).iov_len;
-	return r;
-}
-
 /* As gather(), of one segment. */
 static unsigned gather_segment(struct tap_egress *out, const struct segments *s, uint32_t i,
-			       struct rest *rest, unsigned slot, struct iovec *iov)
+			       struct source *from, unsigned slot, struct iovec *iov)
 {
 	unsigned n = 2;
 
@@ -306,10 +269,11 @@ static unsigned gather_segment(struct tap_egress *out, const struct segments *s,
 	out->hdr[slot] = (struct virtio_net_hdr_mrg_rxbuf){ .hdr = segment_hdr(s) };
 	iov[0] = (struct iovec){ &out->hdr[slot], sizeof(out->hdr[slot]) };
 	iov[1] = (struct iovec){ out->head[slot], s->header_len };
-	for (uint32_t left = segment_payload(s, i); left; left -= (uint32_t)iov[n++].iov_len) {
+	for (uint32_t part, left = segment_payload(s, i); left; left -= part) {
 		if (n == TAP_PIECES_MAX)
 			return 0;
-		iov[n] = rest_next(rest, left);
+		iov[n].iov_base = (void *)source_next(from, left, &part);
+		iov[n++].iov_len = part;
 	}
 	out->op[slot] = (struct tap_op){ .iov = iov, .n = n };
 	return n;
@@ -317,13 +281,13 @@ static unsigned gather_segment(struct tap_egress *out, const struct segments *s,
 
 /* Segments from `first` on, as many as can be written at once; how many, 0: one cannot. */
 static unsigned gather_segments(struct tap_egress *out, const struct segments *s, uint32_t first,
-				struct rest *rest)
+				struct source *from)
 {
 	struct iovec *iov = out->iov;
 	unsigned n = 0;
 
 	for (; n < TAP_IO_MAX && first + n < s->n; n++) {
-		unsigned pieces = gather_segment(out, s, first + n, rest, n, iov);
+		unsigned pieces = gather_segment(out, s, first + n, from, n, iov);
 
 		if (!pieces)
 			return 0;
@@ -352,19 +316,14 @@ static unsigned settle_segments(struct tap_egress *out, unsigned n, enum drop *r
 static enum drop write_segments(struct tap_egress *out, const struct batch *b, struct frame *f,
 				bool *ret_again)
 {
-	enum drop drop = DROP_NONE;
 	struct segments s;
-	struct parsed p;
-	struct rest rest;
-	enum parse parse = parse_frame(f->head, f->head_len, f->len, &p);
+	struct source from;
+	enum drop drop = frame_cut(b, f, &s, &from);
 
-	if (parse == PARSE_DONE)
-		parse = segment_begin(&s, f->head, &p, &f->hdr, f->len);
-	if (parse)
-		return parse == PARSE_TOO_LONG ? DROP_HEADER_TOO_LONG : DROP_HEADER_LIES;
-	rest = rest_from(b, f, s.header_len + f->segments * s.size);
+	if (drop)
+		return drop;
 	while (f->segments < s.n && !drop) {
-		unsigned n = gather_segments(out, &s, f->segments, &rest), done;
+		unsigned n = gather_segments(out, &s, f->segments, &from), done;
 
 		if (!n)
 			return DROP_HOST_REFUSED;

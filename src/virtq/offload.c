@@ -11,43 +11,8 @@
  */
 #include "virtq/offload.h"
 
-#include "net/parse.h"
+#include "frame/cut.h"
 #include "net/plan.h"
-#include "net/segment.h"
-
-/* Where a frame's bytes come from: first some that are private, then the sender's. */
-struct source {
-	const uint8_t *head;
-	uint32_t head_left;
-	struct cursor rest;
-};
-
-static struct source source_from(const struct batch *b, const struct frame *f, uint32_t offset)
-{
-	return (struct source){
-		.head = f->head + offset,
-		.head_left = f->head_len - offset,
-		.rest = { .span = &b->span[f->span] },
-	};
-}
-
-static uintptr_t source_next(struct source *from, uint32_t n, uint32_t *ret_part)
-{
-	const uint8_t *at = from->head;
-
-	if (!from->head_left)
-		return cursor_next(&from->rest, n, ret_part);
-	*ret_part = MIN(n, from->head_left);
-	from->head += *ret_part;
-	from->head_left -= *ret_part;
-	return (uintptr_t)at;
-}
-
-static void source_skip(struct source *from, uint32_t n)
-{
-	for (uint32_t part; n; n -= part)
-		source_next(from, n, &part);
-}
 
 /* Copies `n` bytes and adds them to `sum`, unless it is NULL. */
 static void transfer(struct source *from, struct cursor *to, uint32_t n, struct checksum *sum)
@@ -154,20 +119,14 @@ static enum drop segment(struct virtq *vq, const struct batch *b, struct frame *
 			 struct ring_stage *stage, struct taking *t)
 {
 	uint32_t first = f->segments, i = first;
-	enum drop drop = DROP_NONE;
 	struct segments s;
-	struct parsed p;
 	struct source from;
-	enum parse parse = parse_frame(f->head, f->head_len, f->len, &p);
+	enum drop drop = frame_cut(b, f, &s, &from);
 
-	if (parse == PARSE_DONE)
-		parse = segment_begin(&s, f->head, &p, &f->hdr, f->len);
-	if (parse)
-		return parse == PARSE_TOO_LONG ? DROP_HEADER_TOO_LONG : DROP_HEADER_LIES;
+	if (drop)
+		return drop;
 	if (!take_allows(vq, segment_len(&s, 0)))
 		return DROP_TOO_BIG;
-	from = source_from(b, f, s.header_len);
-	source_skip(&from, first * s.size);
 	for (; i < s.n && !drop; i += !drop)
 		drop = deliver_segment(vq, &from, &s, i, finished, stage, t);
 	count(&vq->stats.segments, i - first);
