@@ -3,10 +3,11 @@
 BUILD  := build
 PREFIX := /usr/local
 DESTDIR :=
+HOURS  := 1
 BINARY := $(BUILD)/ringway
 
 .DEFAULT_GOAL := all
-.PHONY: all demo check check-guests check-matrix bench bench-guests bench-host bench-instructions lint format install clean help
+.PHONY: all demo check check-guests check-matrix fuzz bench bench-guests bench-host bench-instructions lint format install clean help
 
 all: ## build build/ringway
 	@scripts/deps build
@@ -31,6 +32,10 @@ check-matrix: ## drivers of all sets of offloads meet all others (minutes)
 	@scripts/deps check
 	@$(MAKE) --no-print-directory all
 	@RINGWAY=$(BINARY) $(BUILD)/tests/device/matrix
+
+fuzz: ## run all fuzz targets for HOURS (1), two at a time; what they find is in fuzz/
+	@scripts/deps fuzz
+	@python3 scripts/fuzz.py --hours $(HOURS)
 
 bench: ## compare with DPDK's testpmd in one run
 	@scripts/deps bench
@@ -67,7 +72,7 @@ install: all ## install into $(DESTDIR)$(PREFIX)
 	@echo "installed into $(DESTDIR)$(PREFIX)"
 
 clean: ## remove what was built
-	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan
+	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-fuzz
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22

@@ -2,7 +2,7 @@
 
 Unit, device and hostile tests run under the address and undefined-behaviour sanitizers, tests of concurrency under the
 thread sanitizer, and what a sanitizer would spoil or real peers (QEMU guests, testpmd) take part in on the release build.
-A test that was skipped says why and is counted as such.
+Each fuzz target runs for FUZZ_SECONDS as well. A test that was skipped says why and is counted as such.
 """
 import argparse
 import json
@@ -23,6 +23,8 @@ VARIANTS = [
     ("build-tsan", ["-Dbuildtype=debugoptimized", "-Db_sanitize=thread", "-Db_lundef=false"], ["threads"]),
     ("build", [], ["plain", "guests"]),
 ]
+
+FUZZ_SECONDS = 15
 
 POINT = re.compile(r"^(not ok|ok)\b(?:\s+\d+)?\s*-?\s*(.*)$")
 
@@ -97,6 +99,10 @@ def main():
         print(f"[{time.monotonic() - started:4.0f} s] {directory}: {', '.join(chosen)}", flush=True)
         build(directory, options)
         test(directory, chosen, tally)
+    if arguments.only in (None, "fuzz"):
+        print(f"[{time.monotonic() - started:4.0f} s] build-fuzz: {FUZZ_SECONDS} s for each target", flush=True)
+        fuzzed = run([sys.executable, "scripts/fuzz.py", "--seconds", str(FUZZ_SECONDS)])
+        tally.add(fuzzed.returncode == 0, False, "fuzz")
     if not arguments.only:
         print(f"[{time.monotonic() - started:4.0f} s] lint", flush=True)
         tally.add(run(["scripts/lint"]).returncode == 0, False, "lint")

@@ -8,6 +8,7 @@
 #ifndef RINGWAY_TESTS_FUZZ_H
 #define RINGWAY_TESTS_FUZZ_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
