@@ -7,7 +7,7 @@ HOURS  := 1
 BINARY := $(BUILD)/ringway
 
 .DEFAULT_GOAL := all
-.PHONY: all demo check check-guests check-matrix fuzz bench bench-guests bench-host bench-instructions lint format install clean help
+.PHONY: all demo check check-guests check-hostile check-matrix check-threads fuzz bench bench-guests bench-host bench-instructions lint format install clean help
 
 all: ## build build/ringway
 	@scripts/deps build
@@ -27,6 +27,14 @@ check-guests: ## the whole matrix of guest features (half an hour and more witho
 	@scripts/deps check
 	@$(MAKE) --no-print-directory all
 	@for test in features host unlike tunnels; do python3 -m tests.guests.test_$$test --all $(BINARY) || exit 1; done
+
+check-hostile: ## the attacks of hostile guests and front-ends, a million each (minutes)
+	@scripts/deps check
+	@python3 scripts/check.py --only hostile --full
+
+check-threads: ## unit, device and hostile tests under the thread sanitizer (minutes)
+	@scripts/deps check
+	@python3 scripts/check.py --threads
 
 check-matrix: ## drivers of all sets of offloads meet all others (minutes)
 	@scripts/deps check

@@ -25,6 +25,7 @@ VARIANTS = [
 ]
 
 FUZZ_SECONDS = 15
+FULL_TIMES = 10  # as long as a sample may a whole attack take
 
 POINT = re.compile(r"^(not ok|ok)\b(?:\s+\d+)?\s*-?\s*(.*)$")
 
@@ -70,12 +71,13 @@ def build(directory, options):
     run(["ninja", "-C", directory, "--quiet"], check=True)
 
 
-def test(directory, suites, tally):
+def test(directory, suites, tally, patience):
     log = os.path.join(ROOT, directory, "meson-logs", "testlog.json")
     if os.path.exists(log):
         os.unlink(log)
     arguments = [argument for suite in suites for argument in ("--suite", suite)]
-    run(["meson", "test", "-C", directory, "--no-rebuild", *arguments], stdout=subprocess.DEVNULL)
+    run(["meson", "test", "-C", directory, "--no-rebuild", "-t", str(patience), *arguments],
+        stdout=subprocess.DEVNULL)
     with open(log, encoding="utf-8") as lines:
         programs = [json.loads(line) for line in lines]
     for program in programs:
@@ -87,23 +89,32 @@ def test(directory, suites, tally):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", help="run only this suite")
+    parser.add_argument("--full", action="store_true", help="attacks in full, not a sample of them")
+    parser.add_argument("--threads", action="store_true",
+                        help="everything but guests and fuzzing, under the thread sanitizer alone")
     arguments = parser.parse_args()
     tally = Tally()
     started = time.monotonic()
     scratch.sweep()  # after a test that was killed
 
-    for directory, options, suites in VARIANTS:
+    variants = VARIANTS
+    if arguments.threads:
+        variants = [(directory, options, ["unit", "device", "hostile", "threads"])
+                    for directory, options, _ in VARIANTS if directory == "build-tsan"]
+    if arguments.full:
+        os.environ["RINGWAY_TEST_FULL"] = "1"
+    for directory, options, suites in variants:
         chosen = [suite for suite in suites if arguments.only in (None, suite)]
         if not chosen:
             continue
         print(f"[{time.monotonic() - started:4.0f} s] {directory}: {', '.join(chosen)}", flush=True)
         build(directory, options)
-        test(directory, chosen, tally)
-    if arguments.only in (None, "fuzz"):
+        test(directory, chosen, tally, FULL_TIMES if arguments.full else 1)
+    if arguments.only in (None, "fuzz") and not arguments.threads:
         print(f"[{time.monotonic() - started:4.0f} s] build-fuzz: {FUZZ_SECONDS} s for each target", flush=True)
         fuzzed = run([sys.executable, "scripts/fuzz.py", "--seconds", str(FUZZ_SECONDS)])
         tally.add(fuzzed.returncode == 0, False, "fuzz")
-    if not arguments.only:
+    if not arguments.only and not arguments.threads:
         print(f"[{time.monotonic() - started:4.0f} s] lint", flush=True)
         tally.add(run(["scripts/lint"]).returncode == 0, False, "lint")
     print(f"[{time.monotonic() - started:4.0f} s] done")

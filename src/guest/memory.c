@@ -3,8 +3,8 @@
  * Mapping a front-end's regions, and the immutable sets that are made of them.
  *
  * The file behind a region decides whether a touch of it can hang or kill the process, so only
- * memory files are taken: on FUSE or NFS a page fault may wait for a server that the front-end
- * runs.
+ * memory files are taken: on FUSE or NFS a page fault, and even fstat(), may wait for a server that
+ * the front-end runs.
  */
 #include "guest/memory.h"
 
@@ -67,14 +67,15 @@ static int check_file(int fd, uint64_t end, size_t *ret_page, struct error *err)
 	struct stat st;
 	int flags = fcntl(fd, F_GETFL);
 
-	if (flags < 0 || fstat(fd, &st) || fstatfs(fd, &fs))
-		return error_set(err, EBADF, "memory region: not a usable descriptor: %s",
-				 strerror(errno));
-	if (fs.f_type != TMPFS_MAGIC && fs.f_type != HUGETLBFS_MAGIC)
+	/* Only such files have seals, and no server is asked for them. */
+	if (fcntl(fd, F_GET_SEALS) < 0)
 		return error_set(
 			err, EBADF,
 			"memory region is not a memfd, on tmpfs or on hugetlbfs; use QEMU's "
 			"memory-backend-memfd,share=on");
+	if (fstat(fd, &st) || fstatfs(fd, &fs))
+		return error_set(err, EBADF, "memory region: not a usable descriptor: %s",
+				 strerror(errno));
 	if (!S_ISREG(st.st_mode) || (flags & O_ACCMODE) != O_RDWR)
 		return error_set(err, EBADF,
 				 "memory region is not a file open for reading and writing");

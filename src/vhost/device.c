@@ -65,6 +65,8 @@ void device_destroy(struct vhost_device *dev)
 		rcu_free_later(&ring->rcu, ring_release);
 	}
 	dev->rings = 0;
+	foreign_put(dev->foreign);
+	dev->foreign = NULL;
 }
 
 static void update_all(struct vhost_device *dev)

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "guest/memory.h"
 #include "vhost/features.h"
+#include "vhost/foreign.h"
 #include "virtq/virtq.h"
 
 #define VHOST_PAIRS_MAX 128
@@ -84,6 +85,7 @@ struct vhost_device {
 	uint16_t front_mtu;	    /* the front-end's, by NET_SET_MTU, in this session; 0: none */
 	struct guest_memory *mem;   /* NULL until a table came */
 	unsigned rings;		    /* one more than the highest index that exists */
+	struct foreign *foreign;    /* descriptors of its front-ends that do not close */
 	uint32_t calls_retired;	    /* atomic; VHOST_CALLS_RETIRED_MAX */
 	struct vhost_ring *ring[VHOST_RINGS_MAX]; /* made at first mention, kept until the end */
 };

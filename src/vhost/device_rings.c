@@ -264,18 +264,12 @@ int device_get_base(struct vhost_device *dev, unsigned index, uint32_t *ret_base
 
 static int check_eventfd(unsigned index, int fd, const char *what, struct error *err)
 {
-	char path[32], target[32];
-	ssize_t n;
+	int is = fd < 0 ? true : foreign_is_eventfd(fd);
 
-	if (fd < 0)
-		return 0;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	n = readlink(path, target, sizeof(target) - 1);
-	if (n < 0)
-		return error_set(err, errno, "cannot look at descriptors in /proc/self/fd: %s",
-				 strerror(errno));
-	target[n] = '\0';
-	if (strcmp(target, "anon_inode:[eventfd]") != 0)
+	if (is < 0)
+		return error_set(err, -is, "cannot look at descriptors in /proc/self/fd: %s",
+				 strerror(-is));
+	if (!is)
 		return error_set(err, EBADF, "ring %u: its %s descriptor is not an eventfd", index,
 				 what);
 	return 0;

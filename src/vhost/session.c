@@ -25,6 +25,7 @@
 #include "vhost/messages.h"
 
 #define MESSAGES_PER_TURN 64
+#define FOREIGN_REASON	  "descriptors that it sent do not close; end whoever serves their files"
 #define REPLIES_MAX	  4096 /* bytes that wait for a front-end to read them */
 
 struct session {
@@ -51,19 +52,19 @@ static void on_closed(uv_handle_t *handle)
 	free(handle->data);
 }
 
-static void close_fds(struct message *m)
+static void close_fds(struct session *s)
 {
-	for (unsigned i = 0; i < m->fds; i++) {
-		if (m->fd[i] >= 0)
-			close(m->fd[i]);
+	for (unsigned i = 0; i < s->msg.fds; i++) {
+		if (s->msg.fd[i] >= 0)
+			foreign_close(&s->dev->foreign, s->msg.fd[i]);
 	}
-	m->fds = 0;
+	s->msg.fds = 0;
 }
 
 static void session_close(struct session *s)
 {
 	s->over = true;
-	close_fds(&s->msg);
+	close_fds(s);
 	uv_close((uv_handle_t *)&s->poll, on_closed);
 	close(s->fd);
 	device_reset(s->dev);
@@ -181,7 +182,11 @@ static void act(struct session *s)
 
 	s->spoke = true;
 	r = message_handle(s->dev, m, &own, &err);
-	close_fds(m);
+	close_fds(s);
+	if (foreign_pending(s->dev->foreign) > FOREIGN_MAX) {
+		session_end(s, FOREIGN_REASON);
+		return;
+	}
 	fatal = r && (type->flags & MESSAGE_FATAL) && !(type->needs & ~agreed);
 	if (r && !fatal)
 		complain(s, &err);
@@ -221,7 +226,7 @@ static bool take_fds(struct session *s, struct msghdr *msg)
 			if (first && m->fds < VHOST_USER_FDS_MAX) {
 				m->fd[m->fds++] = fd;
 			} else {
-				close(fd);
+				foreign_close(&s->dev->foreign, fd);
 				good = false;
 			}
 		}
@@ -323,9 +328,12 @@ int session_start(uv_loop_t *loop, int fd, struct vhost_device *dev, const char 
 		  const struct session_hooks *hooks, void *ctx, struct session **ret,
 		  struct error *err)
 {
-	struct session *s = calloc(1, sizeof(*s));
+	struct session *s;
 	int r;
 
+	if (foreign_pending(dev->foreign) > FOREIGN_MAX)
+		return error_set(err, EMFILE, FOREIGN_REASON);
+	s = calloc(1, sizeof(*s));
 	if (!s)
 		return error_set(err, ENOMEM, "no memory");
 	s->fd = fd;

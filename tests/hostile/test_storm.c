@@ -170,7 +170,7 @@ static uint64_t attack_once(struct rig *rig, struct watch *w, bool packed, unsig
 	pthread_join(thread, NULL);
 	if (*a.tx.fault || *a.rx.fault)
 		fail_msg("round %u: %s%s", round, a.tx.fault, a.rx.fault);
-	print_message("%llu chains\n", (unsigned long long)a.tx.offered);
+	print_message("# %llu chains\n", (unsigned long long)a.tx.offered);
 	watch_settle(w);
 	assert_int_equal(counted(rig) - before, a.tx.offered);
 	break_ring(rig, &a.tx, w);

@@ -111,7 +111,7 @@ void watch_settle(struct watch *w)
 void watch_end(struct watch *w)
 {
 	watch_settle(w);
-	print_message("%u frames passed, never more than %.1f ms without one; %u of others\n",
+	print_message("# %u frames passed, never more than %.1f ms without one; %u of others\n",
 		      w->got[0] + w->got[1], (double)w->worst_ns / 1e6, w->foreign);
 	driver_close(w->d[0]);
 	driver_close(w->d[1]);

@@ -174,6 +174,14 @@ static inline void rig_handshake(void)
 	assert_false(rig_reply(&none)); /* REPLY_ACK holds from the next message on */
 }
 
+/* Descriptors of other kinds than it wants are closed by threads of their own. */
+static inline unsigned rig_open_fds(void)
+{
+	while (foreign_pending(rig->dev.foreign))
+		usleep(100);
+	return open_fds();
+}
+
 static inline int rig_open(void **state)
 {
 	rig = calloc(1, sizeof(*rig));

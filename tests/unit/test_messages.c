@@ -160,7 +160,7 @@ static void refuse_table(const struct vhost_user_memory *table, uint32_t size, c
 	unsigned before, mappings;
 
 	rig_handshake();
-	before = open_fds();
+	before = rig_open_fds();
 	mappings = memory_mappings();
 	rig_send(VHOST_USER_SET_MEM_TABLE, table, size, fds, n);
 	assert_int_not_equal(rig_ack(VHOST_USER_SET_MEM_TABLE), 0);
@@ -168,7 +168,7 @@ static void refuse_table(const struct vhost_user_memory *table, uint32_t size, c
 	assert_non_null(strstr(rig->reason, "SET_MEM_TABLE"));
 	assert_null(rig->dev.mem);
 	assert_int_equal(memory_mappings(), mappings);
-	assert_int_equal(open_fds(), before - 1);
+	assert_int_equal(rig_open_fds(), before - 1);
 }
 
 /* Alone, behind a good one, and by itself as an added one. */

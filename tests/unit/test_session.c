@@ -316,7 +316,7 @@ static void descriptors_in_the_middle_of_a_message_end_the_session(void **state)
 	rig_send_raw("12345678", 8, &fd, 1);
 	rig_turn();
 	assert_int_equal(rig->ended, 1);
-	assert_int_equal(open_fds(), before - 1);
+	assert_int_equal(rig_open_fds(), before - 1);
 	close(fd);
 }
 

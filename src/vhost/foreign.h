@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Descriptors that a front-end sent and that nobody wants: closing one may take as long as its
+ * owner likes. On FUSE, NFS and the like the kernel asks a server first, which the front-end may
+ * run, and a lingering socket waits for its peer. So all but those of which it is known are closed
+ * by a thread of their own. Since such a thread may never come back, they are counted, and whoever
+ * has FOREIGN_MAX of them that do not close gets no session.
+ */
+#ifndef RINGWAY_VHOST_FOREIGN_H
+#define RINGWAY_VHOST_FOREIGN_H
+
+#include "base/base.h"
+
+#define FOREIGN_MAX 16u
+
+struct foreign;
+
+/* Control thread. *f is made at first need, and nobody's but the caller's. Takes over `fd`. */
+void foreign_close(struct foreign **f, int fd);
+
+/* How many are not closed yet; of NULL: none. */
+unsigned foreign_pending(const struct foreign *f);
+
+/* Those that are not closed yet go on without it; NULL is allowed. */
+void foreign_put(struct foreign *f);
+
+/* True, false, or a negative errno: it cannot be told, for there is no /proc. */
+int foreign_is_eventfd(int fd);
+/* In shared memory or on hugetlbfs: whatever is done with it, nobody else is asked. */
+bool foreign_is_memory(int fd);
+
+#endif
