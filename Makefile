@@ -7,7 +7,7 @@ HOURS  := 1
 BINARY := $(BUILD)/ringway
 
 .DEFAULT_GOAL := all
-.PHONY: all demo check check-guests check-hostile check-matrix check-threads fuzz bench bench-guests bench-host bench-instructions lint format install clean help
+.PHONY: all demo check check-guests check-hostile check-matrix check-threads coverage fuzz bench bench-guests bench-host bench-instructions lint format install clean help
 
 all: ## build build/ringway
 	@scripts/deps build
@@ -40,6 +40,10 @@ check-matrix: ## drivers of all sets of offloads meet all others (minutes)
 	@scripts/deps check
 	@$(MAKE) --no-print-directory all
 	@RINGWAY=$(BINARY) $(BUILD)/tests/device/matrix
+
+coverage: ## branch coverage of src/: a table, and what no test reaches
+	@scripts/deps coverage
+	@python3 scripts/coverage.py
 
 fuzz: ## run all fuzz targets for HOURS (1), two at a time; what they find is in fuzz/
 	@scripts/deps fuzz
@@ -80,7 +84,7 @@ install: all ## install into $(DESTDIR)$(PREFIX)
 	@echo "installed into $(DESTDIR)$(PREFIX)"
 
 clean: ## remove what was built
-	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-fuzz
+	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-fuzz $(BUILD)-coverage
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22

@@ -99,6 +99,7 @@ def main():
 
     variants = VARIANTS
     if arguments.threads:
+        os.environ["TSAN_OPTIONS"] = "atexit_sleep_ms=0"  # a second, within which others want it to have ended
         variants = [(directory, options, ["unit", "device", "hostile", "threads"])
                     for directory, options, _ in VARIANTS if directory == "build-tsan"]
     if arguments.full:

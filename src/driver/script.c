@@ -8,6 +8,18 @@
 
 #define LOOK_US 100
 
+static int packed_chain(struct driver_ring *r, const struct script_desc *descs, unsigned n,
+			uint32_t capacity, void *token)
+{
+	uint16_t id = ring_pop_free(r);
+
+	for (unsigned i = 0; i < n; i++)
+		packed_put(r, descs[i].addr, descs[i].len, id, descs[i].flags);
+	r->slot[id] = (struct driver_slot){ token, capacity, (uint16_t)n, 0 };
+	r->avail_next++;
+	return id;
+}
+
 int script_chain(struct driver_ring *r, const struct script_desc *descs, unsigned n,
 		 uint32_t capacity, void *token, uint16_t *ret_at)
 {
@@ -17,6 +29,8 @@ int script_chain(struct driver_ring *r, const struct script_desc *descs, unsigne
 		return -EINVAL;
 	if (ring_room(r) < n)
 		return -ENOSPC;
+	if (r->packed)
+		return packed_chain(r, descs, n, capacity, token);
 	for (unsigned i = 0; i < n; i++)
 		at[i] = ring_pop_free(r);
 	for (unsigned i = 0; i < n; i++) {
@@ -35,13 +49,19 @@ int script_chain(struct driver_ring *r, const struct script_desc *descs, unsigne
 	return at[0];
 }
 
-void script_table(struct vring_desc *table, const struct script_desc *descs, unsigned n)
+void script_table(const struct driver_ring *r, struct vring_desc *table,
+		  const struct script_desc *descs, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
 		uint16_t after = (uint16_t)(i + 1 < n ? i + 1 : 0);
 
-		ring_write_desc(&table[i], descs[i].addr, descs[i].len, descs[i].flags,
-				descs[i].next == SCRIPT_NEXT ? after : descs[i].next);
+		if (descs[i].next != SCRIPT_NEXT)
+			after = descs[i].next;
+		if (r->packed)
+			ring_write_desc(&table[i], descs[i].addr, descs[i].len, 0, descs[i].flags);
+		else
+			ring_write_desc(&table[i], descs[i].addr, descs[i].len, descs[i].flags,
+					after);
 	}
 }
 

@@ -27,12 +27,16 @@ struct script_desc {
  * Writes `n` descriptors into free places of the ring and makes the first available, unpublished.
  * For the driver they are a chain that belongs to `token` and may be returned with up to `capacity`
  * bytes written. Returns the head, or -ENOSPC. If `ret_at` is not NULL the place of each is told.
+ *
+ * A packed ring has no `next`: the list are neighbours, of which all but the last should say NEXT,
+ * the id is returned, and there is no `ret_at`.
  */
 int script_chain(struct driver_ring *r, const struct script_desc *descs, unsigned n,
 		 uint32_t capacity, void *token, uint16_t *ret_at);
 
-/* The same for a table of indirect descriptors, in guest memory at `table`. */
-void script_table(struct vring_desc *table, const struct script_desc *descs, unsigned n);
+/* The same for a table of indirect descriptors of the ring's format, in guest memory at `table`. */
+void script_table(const struct driver_ring *r, struct vring_desc *table,
+		  const struct script_desc *descs, unsigned n);
 
 /* Makes `head`, any number, available, unpublished; the driver expects nothing back. */
 void script_avail(struct driver_ring *r, uint16_t head);

@@ -23,7 +23,8 @@ NO_LEAK_CHECK = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
 
 
 def sanitized(binary):
-    return b"__asan_init" in Path(binary).read_bytes()
+    program = Path(binary).read_bytes()
+    return b"__asan_init" in program or b"__tsan_init" in program
 
 
 def test_limits(tap, place):
@@ -108,7 +109,11 @@ def test_signals(tap, place):
         time.sleep(0.2)
         check(len(place.show("port")) == 1, "it does not answer")
         end(switch)
-    with tap.test("a signal at any moment of its start leaves no files behind"):
+    name = "a signal at any moment of its start leaves no files behind"
+    if b"__tsan_init" in Path(place.binary).read_bytes():
+        tap.skip(name, "the thread sanitizer keeps back a signal that liburcu's thread happens to get")
+        return
+    with tap.test(name):
         ports = [word for n in range(100) for word in ("--port", f"p{n} vhost-user listen={place.folder}/p{n}.sock")]
         for number in range(40):
             switch = subprocess.Popen([place.binary, "run", "-q", "--control", place.control, *ports])

@@ -444,7 +444,7 @@ static void more_pieces_than_the_kernel_takes(void **state)
 			descs[i] = (struct script_desc){ driver_memory_gpa(&a->mem, bytes + i), 1,
 							 i + 1 < n ? VRING_DESC_F_NEXT : 0,
 							 SCRIPT_NEXT };
-		script_table(table, descs, n);
+		script_table(&a->ring[DRIVER_TX(0)], table, descs, n);
 		chain.addr = driver_memory_gpa(&a->mem, table);
 		chain.len = n * sizeof(*table);
 		assert_true(script_chain(&a->ring[DRIVER_TX(0)], &chain, 1, 0, NULL, NULL) >= 0);

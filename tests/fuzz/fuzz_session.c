@@ -210,7 +210,7 @@ static void work(void)
 	}
 	for (unsigned i = 0; i < dev.rings; i += 2) {
 		if (dev.ring[i])
-			virtq_deliver(&dev.ring[i]->vq, &batch, batch_all(&batch), &calls);
+			virtq_deliver(&dev.ring[i]->vq, &batch, (1u << batch.n) - 1, &calls);
 	}
 	rcu_online();
 	virtq_calls_look(&calls);

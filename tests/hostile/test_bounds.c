@@ -76,7 +76,8 @@ static void a_huge_table_is_not_walked_to_its_end(void **state)
 		assert_true(script_chain(tx, &d, 1, 0, NULL, NULL) >= 0);
 	}
 	ring_flush(tx);
-	rig_assert_dropped(*state, 0, "chain_loop", 128);
+	/* A packed one does not loop; it is just long. */
+	rig_assert_dropped(*state, 0, rig_packed() ? "chain_pieces" : "chain_loop", 128);
 	/* 3 million links each would take it a second. */
 	assert_true(clock_ns() - start < 500000000);
 	assert_true(script_wait_idle(tx, 1000));

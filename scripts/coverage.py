@@ -1,0 +1,74 @@
+"""Branch coverage of src/ by the unit, device, hostile and fuzz suites: a table, and what no test reaches.
+
+The table goes to build-coverage/coverage.txt as well, and each branch that was never taken to
+build-coverage/unreached.txt.
+"""
+import collections
+import glob
+import json
+import os
+import subprocess
+import sys
+
+from check import ROOT, Tally, build, test
+
+DIRECTORY = "build-coverage"
+OPTIONS = ["-Dbuildtype=debug", "-Db_coverage=true", "-Dc_args=-fprofile-update=atomic"]
+SUITES = ["unit", "device", "hostile", "fuzz"]
+
+
+def forget():
+    for path in glob.glob(os.path.join(ROOT, DIRECTORY, "**", "*.gcda"), recursive=True):
+        os.unlink(path)
+
+
+def measure():
+    done = subprocess.run(["gcovr", "--root", ROOT, "--filter", "src/", "--object-directory", DIRECTORY, "--json", "-",
+                           "--exclude-throw-branches", DIRECTORY], cwd=ROOT, check=True, stdout=subprocess.PIPE)
+    return json.loads(done.stdout)["files"]
+
+
+def percent(taken, of):
+    return f"{100 * taken / of:5.1f} %" if of else "      -"
+
+
+def main():
+    tally = Tally()
+    print(f"{DIRECTORY}: {', '.join(SUITES)}", flush=True)
+    build(DIRECTORY, OPTIONS)
+    forget()
+    test(DIRECTORY, SUITES, tally, 4)
+    print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")
+
+    rows = collections.defaultdict(lambda: [0, 0, 0, 0])
+    unreached = []
+    for file in measure():
+        row = rows[file["file"]]
+        with open(os.path.join(ROOT, file["file"]), encoding="utf-8") as source:
+            text = source.read().splitlines()
+        for line in file["lines"]:
+            taken = sum(1 for branch in line["branches"] if branch["count"])
+            row[0] += line["count"] > 0
+            row[1] += 1
+            row[2] += taken
+            row[3] += len(line["branches"])
+            if not line["count"] or taken < len(line["branches"]):
+                never = "never" if not line["count"] else f"{taken} of {len(line['branches'])}"
+                unreached.append(f"{file['file']}:{line['line_number']}: {never:7} {text[line['line_number'] - 1].strip()}")
+    for path, row in list(rows.items()):
+        for i, n in enumerate(row):
+            rows[os.path.dirname(path) + "/"][i] += n
+            rows["src/"][i] += n
+    table = [f"{'':32} {'lines':>7} {'branches':>9} {'not taken':>10}"]
+    table += [f"{path:32} {percent(row[0], row[1])} {percent(row[2], row[3]):>9} {row[3] - row[2]:10}"
+              for path, row in sorted(rows.items())]
+    for name, lines in ("coverage.txt", table), ("unreached.txt", unreached):
+        with open(os.path.join(ROOT, DIRECTORY, name), "w", encoding="utf-8") as out:
+            out.write("\n".join(lines) + "\n")
+    print("\n".join(table))
+    print(f"what no test reaches: {DIRECTORY}/unreached.txt")
+    return 1 if tally.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
