@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,7 @@ static bool close_apart(struct foreign *owner, int fd)
 {
 	struct closing *c = malloc(sizeof(*c));
 	pthread_attr_t attr;
+	sigset_t all;
 	pthread_t thread;
 	int r;
 
@@ -88,6 +90,8 @@ static bool close_apart(struct foreign *owner, int fd)
 	add_relaxed(&owner->refs, 1);
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	sigfillset(&all); /* a signal that it got might never be seen */
+	pthread_attr_setsigmask_np(&attr, &all);
 	r = pthread_create(&thread, &attr, close_one, c);
 	pthread_attr_destroy(&attr);
 	if (r) {
