@@ -131,7 +131,7 @@ static void begin(struct guest *g, const struct input *in, unsigned i, const uin
 		if (!g->area[k] || k <= USED)
 			g->area[k] = malloc(g->len[k]);
 		fuzz_check(g->area[k]);
-		g->mem->region[k].host = (uintptr_t)g->area[k];
+		g->mem->region[k].host = (uintptr_t)g->area[k] - g->mem->region[k].gpa;
 		g->mem->region[k].size = g->len[k];
 		if (k <= USED)
 			fill(g->area[k], g->len[k], data, size);
