@@ -10,6 +10,7 @@ char rcu_tsan_grace;
 
 /* How many objects were handed over, by control, and released, by liburcu's thread. */
 static uint64_t rcu_queued, rcu_released;
+static bool rcu_started;
 
 static void *do_nothing(void *arg)
 {
@@ -26,6 +27,7 @@ int rcu_start(void)
 		return -r;
 	pthread_join(thread, NULL);
 	get_default_call_rcu_data();
+	rcu_started = true;
 	return 0;
 }
 
@@ -40,6 +42,10 @@ static void rcu_release(struct rcu_head *head)
 
 void rcu_free_later(struct rcu_item *item, void (*release)(struct rcu_item *item))
 {
+	if (!rcu_started) {
+		release(item);
+		return;
+	}
 	item->release = release;
 	rcu_queued++;
 	RCU_TSAN_RELEASE();

@@ -67,14 +67,16 @@ struct rcu_item {
 
 /*
  * Makes the thread that carries out rcu_free_later(), which liburcu would make when it is first
- * needed, and abort() if it then cannot. 0 or a negative errno. Control thread.
+ * needed, and abort() if it then cannot. Comes before any other thread that reads. 0 or a negative
+ * errno. Control thread.
  */
 int rcu_start(void);
 
 /*
  * Calls `release(item)` after a grace period, on liburcu's own thread: it may free memory and close
- * descriptors, nothing more. In order; never blocks, never fails. Control thread, which is
- * registered with liburcu and offline but for this moment.
+ * descriptors, nothing more. In order; never blocks, never fails. Before rcu_start() there are no
+ * readers, and it is called at once. Control thread, which is registered with liburcu and offline
+ * but for this moment.
  */
 void rcu_free_later(struct rcu_item *item, void (*release)(struct rcu_item *item));
 

@@ -4,7 +4,8 @@
  *
  * Start: signals first, so that one that comes early is acted upon once all is there and leaves no
  * file behind. The control socket next, since it tells whether another switch is there already;
- * then workers, then ports, so that a queue that comes up finds a worker; then "ready". Requests
+ * then the pool, without its threads, then ports, so that a queue that comes up finds a worker;
+ * then threads, when nothing that needs the process's rights is left to do; then "ready". Requests
  * that come earlier wait in the socket's backlog until the loop runs.
  *
  * End: the control socket first (nobody may add a port now), ports, workers; then the loop runs
@@ -226,14 +227,6 @@ static void on_sigbus(uv_poll_t *poll, int status, int events)
 		check_ports(d, NULL);
 }
 
-static int no_thread(int r, const char *what, struct error *err)
-{
-	return error_set(err, -r,
-			 "%s: %s; raise the limits of threads and memory (ulimit -u and -v, "
-			 "the service's TasksMax=)",
-			 what, strerror(-r));
-}
-
 int daemon_open(struct daemon **ret, struct error *err)
 {
 	struct daemon *d = calloc(1, sizeof(*d));
@@ -261,17 +254,10 @@ int daemon_open(struct daemon **ret, struct error *err)
 		error_set(err, -r, "event loop: %s", uv_strerror(r));
 		goto fail_loop;
 	}
-	r = rcu_start();
-	if (r < 0) {
-		no_thread(r, "cannot start a thread", err);
-		goto fail_rcu;
-	}
 	rcu_register_thread();
 	rcu_offline();
 	*ret = d;
 	return 0;
-fail_rcu:
-	uv_loop_close(&d->loop);
 fail_loop:
 	switch_destroy(&d->sw);
 fail:
@@ -324,16 +310,37 @@ static int control_open(struct daemon *d, const char *path, struct unix_socket *
 	return server_open(&d->loop, ret, methods_answer, d, &d->server, err);
 }
 
-static int start_workers(struct daemon *d, unsigned n, struct error *err)
+/* What a lack of threads or memory is told as; other errors as they are. */
+static int no_room(int r, const struct error *why, struct error *err)
+{
+	if (r == -EAGAIN || r == -ENOMEM)
+		return error_set(err, -r,
+				 "cannot start the workers: %s; raise the limits of threads and "
+				 "memory (ulimit -u and -v, the service's TasksMax=)",
+				 strerror(-r));
+	if (r < 0)
+		*err = *why;
+	return r;
+}
+
+static int open_pool(struct daemon *d, unsigned n, struct error *err)
 {
 	struct error why;
-	int r = pool_start(&d->sw, n, d->said.n_cpus ? d->said.cpus : NULL, &d->pool, &why);
+	int r = pool_open(&d->sw, n, d->said.n_cpus ? d->said.cpus : NULL, &d->pool, &why);
 
-	if (r == -EAGAIN || r == -ENOMEM)
-		return no_thread(r, "cannot start the workers", err);
+	return no_room(r, &why, err);
+}
+
+static int start_threads(struct daemon *d, struct error *err)
+{
+	struct error why;
+	int r = rcu_start();
+
 	if (r < 0)
-		*err = why;
-	return r;
+		error_set(&why, -r, "cannot start a thread: %s", strerror(-r));
+	else
+		r = pool_start(d->pool, &why);
+	return no_room(r, &why, err);
 }
 
 static int start_ports(struct daemon *d, unsigned *ret_n, struct error *err)
@@ -381,15 +388,17 @@ int daemon_run(struct daemon *d, const struct run_settings *said, const char *co
 	watch_start(d);
 	r = control_open(d, control, &socket, err);
 	if (!r)
-		r = start_workers(d, workers, err);
+		r = open_pool(d, workers, err);
 	if (!r)
 		r = start_ports(d, &n_ports, err);
+	if (!r)
+		r = start_threads(d, err);
 	if (!r)
 		serve(d, n_ports, socket.path);
 	server_close(d->server);
 	remove_ports(d);
 	if (d->pool)
-		pool_stop(d->pool);
+		pool_close(d->pool);
 	d->pool = NULL;
 	watch_stop(d);
 	return r;

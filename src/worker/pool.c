@@ -30,7 +30,7 @@
 #define WATCHDOG_SIGNAL SIGUSR1
 
 struct pool {
-	unsigned n;
+	unsigned n, started;
 	uint64_t wakeup; /* what one costs; cycles */
 	uint32_t last_id;
 	struct worker worker[];
@@ -88,7 +88,7 @@ static void set_release(struct rcu_item *item)
 	free(container_of(item, struct queue_set, rcu));
 }
 
-static int worker_start(struct worker *w, struct error *err)
+static int worker_open(struct worker *w, struct error *err)
 {
 	int r;
 
@@ -103,11 +103,7 @@ static int worker_start(struct worker *w, struct error *err)
 	if (r)
 		return r;
 	r = watch(w, w->wake, WORKER_WAKE);
-	if (!r)
-		r = -pthread_create(&w->thread, NULL, worker_main, w);
-	if (r)
-		return error_set(err, -r, "cannot start a worker: %s", strerror(-r));
-	return 0;
+	return r ? error_set(err, -r, "cannot make a worker: %s", strerror(-r)) : 0;
 }
 
 static void worker_free(struct worker *w)
@@ -133,55 +129,63 @@ static void join(struct worker *w)
 	} while (pthread_timedjoin_np(w->thread, NULL, &end));
 }
 
-static void stop_workers(struct pool *pool, unsigned started)
+int pool_open(struct vswitch *sw, unsigned workers, const unsigned *cpus, struct pool **ret,
+	      struct error *err)
 {
-	for (unsigned i = 0; i < started; i++) {
-		store_relaxed(&pool->worker[i].stop, 1u);
-		wake(&pool->worker[i]);
-	}
-	for (unsigned i = 0; i < started; i++)
-		join(&pool->worker[i]);
-	for (unsigned i = 0; i < pool->n; i++)
-		worker_free(&pool->worker[i]);
-	free(pool);
-}
-
-int pool_start(struct vswitch *sw, unsigned workers, const unsigned *cpus, struct pool **ret,
-	       struct error *err)
-{
-	struct sigaction action = { .sa_handler = watchdog_handler };
 	size_t size = sizeof(struct pool) + workers * sizeof(struct worker);
 	struct pool *pool =
 		aligned_alloc(CACHE_LINE, (size + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1));
+	int r = 0;
 
 	if (!pool)
 		return error_set(err, ENOMEM, "no memory for workers");
 	memset(pool, 0, size);
 	pool->n = workers;
-	pool->wakeup = wakeup_measure();
-	sigaction(WATCHDOG_SIGNAL, &action, NULL);
 	for (unsigned i = 0; i < workers; i++) {
 		pool->worker[i].sw = sw;
 		pool->worker[i].cpu = cpus ? (int)cpus[i] : -1;
 		pool->worker[i].per_us = clock_cycles_per_us();
-		pool->worker[i].limits = poll_limits(pool->wakeup, pool->worker[i].per_us);
 		pool->worker[i].epoll = pool->worker[i].wake = -1;
 	}
-	for (unsigned i = 0; i < workers; i++) {
-		int r = worker_start(&pool->worker[i], err);
+	for (unsigned i = 0; !r && i < workers; i++)
+		r = worker_open(&pool->worker[i], err);
+	if (r)
+		pool_close(pool);
+	else
+		*ret = pool;
+	return r;
+}
 
-		if (r) {
-			stop_workers(pool, i);
-			return r;
-		}
+int pool_start(struct pool *pool, struct error *err)
+{
+	struct sigaction action = { .sa_handler = watchdog_handler };
+
+	sigaction(WATCHDOG_SIGNAL, &action, NULL);
+	pool->wakeup = wakeup_measure();
+	for (; pool->started < pool->n; pool->started++) {
+		struct worker *w = &pool->worker[pool->started];
+		int r;
+
+		w->limits = poll_limits(pool->wakeup, w->per_us);
+		r = pthread_create(&w->thread, NULL, worker_main, w);
+
+		if (r)
+			return error_set(err, r, "cannot start a worker: %s", strerror(r));
 	}
-	*ret = pool;
 	return 0;
 }
 
-void pool_stop(struct pool *pool)
+void pool_close(struct pool *pool)
 {
-	stop_workers(pool, pool->n);
+	for (unsigned i = 0; i < pool->started; i++) {
+		store_relaxed(&pool->worker[i].stop, 1u);
+		wake(&pool->worker[i]);
+	}
+	for (unsigned i = 0; i < pool->started; i++)
+		join(&pool->worker[i]);
+	for (unsigned i = 0; i < pool->n; i++)
+		worker_free(&pool->worker[i]);
+	free(pool);
 }
 
 static struct worker *find_owner(const struct pool *pool, const struct port_queue *queue,

@@ -27,13 +27,16 @@ struct worker_report {
 };
 
 /*
- * Starts `workers` threads. `cpus`: one for each, or NULL to leave the placement to the kernel. The
- * calling thread is registered with liburcu first. 0 or a negative errno with `err` filled.
+ * Makes a pool of `workers` workers; queues may come up from here on. `cpus`: one for each, or NULL
+ * to leave the placement to the kernel. The calling thread is registered with liburcu first. 0 or a
+ * negative errno with `err` filled.
  */
-int pool_start(struct vswitch *sw, unsigned workers, const unsigned *cpus, struct pool **ret,
-	       struct error *err);
+int pool_open(struct vswitch *sw, unsigned workers, const unsigned *cpus, struct pool **ret,
+	      struct error *err);
+/* Starts their threads. 0 or a negative errno with `err` filled; pool_close() either way. */
+int pool_start(struct pool *pool, struct error *err);
 /* Stops and joins them; all queues are down already or never will be served again. */
-void pool_stop(struct pool *pool);
+void pool_close(struct pool *pool);
 
 /*
  * A queue begins or ceases to be served, or its kick descriptor has changed (down, then up). Up
