@@ -217,6 +217,31 @@ static void without_nowait_nothing_is_left_under_way(void **state)
 	close_pair();
 }
 
+/* What else a ring could do for somebody who has taken the process over. */
+static void a_ring_does_nothing_else(void **state)
+{
+	struct iovec some = { buffer, sizeof(buffer) };
+	struct io_uring_cqe *cqe;
+	struct io_uring_sqe *sqe;
+
+	if (no_uring())
+		skip();
+	open_pair(true);
+	for (unsigned op_code = 0; op_code < IORING_OP_LAST; op_code++) {
+		if (op_code == IORING_OP_READV || op_code == IORING_OP_WRITEV ||
+		    op_code == IORING_OP_ASYNC_CANCEL)
+			continue;
+		sqe = io_uring_get_sqe(&io.ring);
+		io_uring_prep_rw((int)op_code, sqe, -1, NULL, 0, 0);
+		assert_int_equal(io_uring_submit_and_wait(&io.ring, 1), 1);
+		assert_int_equal(io_uring_peek_cqe(&io.ring, &cqe), 0);
+		assert_int_equal(cqe->res, -EACCES);
+		io_uring_cqe_seen(&io.ring, cqe);
+	}
+	assert_int_equal(io_uring_register_buffers(&io.ring, &some, 1), -EACCES);
+	close_pair();
+}
+
 #define BOTH(name)                                \
 	static void name##_by_uring(void **state) \
 	{                                         \
@@ -246,6 +271,7 @@ int main(void)
 		cmocka_unit_test(closed_everything_fails_by_uring),
 		cmocka_unit_test(closed_everything_fails_by_calls),
 		cmocka_unit_test(without_nowait_nothing_is_left_under_way),
+		cmocka_unit_test(a_ring_does_nothing_else),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
