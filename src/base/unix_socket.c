@@ -137,7 +137,7 @@ static int set_group(struct unix_socket *s, gid_t group, struct error *err)
 	else if (fchownat(file, "", (uid_t)-1, group, AT_EMPTY_PATH))
 		r = error_set(err, errno,
 			      "cannot give %s to group %u: %s; ringway's user must be a member of "
-			      "that group",
+			      "that group, or root and the port given at the start",
 			      s->path, group, strerror(errno));
 	if (file >= 0)
 		close(file);

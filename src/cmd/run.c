@@ -16,7 +16,8 @@
 
 static const char help[] =
 	"usage: ringway run [-f FILE] [--control PATH] [--workers N] [--cpus LIST]\n"
-	"                   [--port 'NAME KIND key=value ...'] ... [-v] [-q]\n"
+	"                   [--port 'NAME KIND key=value ...'] ... [--allow-dir DIR] ...\n"
+	"                   [--keep-net-admin] [--no-sandbox] [-v] [-q]\n"
 	"\n"
 	"Runs a switch in the foreground until SIGINT, SIGTERM or SIGHUP.\n"
 	"\n"
@@ -27,6 +28,11 @@ static const char help[] =
 	"  --workers N       threads that move frames; if not said, half of the CPUs, 1 to 4\n"
 	"  --cpus LIST       pin them, one CPU each, e.g. 2,3 or 2-5\n"
 	"  --port 'PORT'     add a port, as 'ringway port add' does; may be repeated\n"
+	"  --allow-dir DIR   ports may be added later with sockets in DIR; may be repeated. The\n"
+	"                    directories of ports given here and of the control socket are "
+	"allowed\n"
+	"  --keep-net-admin  taps may be added later as well: keep CAP_NET_ADMIN and io_uring\n"
+	"  --no-sandbox      keep all rights of the user: capabilities, files, system calls\n"
 	"  -v, --verbose     log more\n"
 	"  -q, --quiet       log warnings and errors only; of -v and -q the last one counts\n"
 	"\n"
@@ -39,6 +45,7 @@ struct run {
 	struct config config;
 	struct run_settings settings; /* of the command line, which has the last word */
 	const char *control;
+	struct confinement confinement;
 };
 
 static int read_file(struct config *config, const char *path)
@@ -83,6 +90,16 @@ static int take_option(struct run *run, int c, char **argv)
 		if (config_add_port(&run->config, optarg, &err) < 0)
 			return cmd_usage("run", "--port '%s': %s", optarg, err.text);
 		return CMD_DONE;
+	case 'd':
+		if (dirs_add(&run->confinement.dirs, optarg, &err) < 0)
+			return cmd_refused(&err);
+		return CMD_DONE;
+	case 'k':
+		run->confinement.taps_later = true;
+		return CMD_DONE;
+	case 's':
+		run->confinement.off = true;
+		return CMD_DONE;
 	case 'v':
 		log_set_level(LOG_DEBUG);
 		return CMD_DONE;
@@ -102,6 +119,9 @@ static int take_options(struct run *run, int argc, char **argv, bool *ret_help)
 		{ "workers", required_argument, NULL, 'w' },
 		{ "cpus", required_argument, NULL, 'p' },
 		{ "port", required_argument, NULL, 'P' },
+		{ "allow-dir", required_argument, NULL, 'd' },
+		{ "keep-net-admin", no_argument, NULL, 'k' },
+		{ "no-sandbox", no_argument, NULL, 's' },
 		{ "verbose", no_argument, NULL, 'v' },
 		{ "quiet", no_argument, NULL, 'q' },
 		{ "help", no_argument, NULL, 'h' },
@@ -170,7 +190,7 @@ static int apply(struct daemon *d, const struct config *config)
 	return CMD_DONE;
 }
 
-static int run_switch(const struct run *run)
+static int run_switch(struct run *run)
 {
 	struct error err = { "" };
 	struct daemon *d;
@@ -179,6 +199,8 @@ static int run_switch(const struct run *run)
 	prepare_process();
 	if (daemon_open(&d, &err) < 0)
 		return cmd_refused(&err);
+	d->confinement = run->confinement;
+	run->confinement.dirs = (struct dirs){ .n = 0 }; /* the daemon's now */
 	status = apply(d, &run->config);
 	if (status == CMD_DONE && daemon_run(d, &run->config.settings, run->control, &err) < 0)
 		status = cmd_refused(&err);
@@ -203,5 +225,6 @@ int cmd_run(int argc, char **argv)
 	else if (status == CMD_DONE)
 		status = run_switch(&run);
 	config_free(&run.config);
+	dirs_free(&run.confinement.dirs);
 	return status;
 }

@@ -5,8 +5,9 @@
  * Start: signals first, so that one that comes early is acted upon once all is there and leaves no
  * file behind. The control socket next, since it tells whether another switch is there already;
  * then the pool, without its threads, then ports, so that a queue that comes up finds a worker;
- * then threads, when nothing that needs the process's rights is left to do; then "ready". Requests
- * that come earlier wait in the socket's backlog until the loop runs.
+ * then the process gives up the rights that it needed for all that; then threads, which inherit
+ * what is left of them; then "ready". Requests that come earlier wait in the socket's backlog until
+ * the loop runs.
  *
  * End: the control socket first (nobody may add a port now), ports, workers; then the loop runs
  * until the last handle is closed, and liburcu's callbacks until the last object is freed.
@@ -19,12 +20,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <jansson.h>
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/rcu.h"
 #include "control/methods.h"
 #include "control/notify.h"
 #include "guest/sigbus.h"
+#include "sandbox/sandbox.h"
 
 #define WATCHDOG_MS 100
 #define END_MS	    500 /* for handles to close; more would be a fault of ours */
@@ -80,6 +84,29 @@ static int port_start(struct port *port, struct error *err)
 	return 0;
 }
 
+/* What is given at the start says where ports may be; what comes later must keep to that. */
+static int check_dirs(struct daemon *d, const struct port_option *options, unsigned n,
+		      struct error *err)
+{
+	struct confinement *c = &d->confinement;
+
+	for (unsigned i = 0; i < n; i++) {
+		const char *key = options[i].key, *path = options[i].value;
+
+		if (!*path || (strcmp(key, "listen") != 0 && strcmp(key, "connect") != 0))
+			continue;
+		if (!d->running && dirs_add_of(&c->dirs, path, err))
+			return -ENOMEM;
+		if (d->running && !c->off && !dirs_hold(&c->dirs, path))
+			return error_set(err, EACCES,
+					 "%s=%.80s is outside of the directories that the switch "
+					 "was started with; name its directory to 'ringway run' "
+					 "with --allow-dir",
+					 key, path);
+	}
+	return 0;
+}
+
 int daemon_port_add(struct daemon *d, const char *name, const char *kind,
 		    const struct port_option *options, unsigned n, struct error *err)
 {
@@ -95,6 +122,9 @@ int daemon_port_add(struct daemon *d, const char *name, const char *kind,
 	if (!ops)
 		return error_set(err, EINVAL, "there is no kind '%.40s' of port; say one of %s",
 				 kind, port_kinds());
+	r = check_dirs(d, options, n, err);
+	if (r < 0)
+		return r;
 	text = options_text(options, n);
 	if (!text)
 		return error_set(err, ENOMEM, "out of memory");
@@ -331,6 +361,26 @@ static int open_pool(struct daemon *d, unsigned n, struct error *err)
 	return no_room(r, &why, err);
 }
 
+static int confine(struct daemon *d, struct error *err)
+{
+	struct confinement *c = &d->confinement;
+	struct sandbox sandbox = { .dirs = (const char *const *)c->dirs.path,
+				   .n_dirs = c->dirs.n,
+				   .taps_later = c->taps_later };
+	struct error why;
+	int r;
+
+	if (c->off) {
+		log_event(LOG_WARN, NULL,
+			  "--no-sandbox: whoever takes the switch over has all rights of its user: "
+			  "capabilities, files and system calls");
+		return 0;
+	}
+	json_object_seed(0); /* reads a file, once */
+	r = sandbox_enter(&sandbox, &why);
+	return r ? error_set(err, -r, "%s; say --no-sandbox to run without", why.text) : 0;
+}
+
 static int start_threads(struct daemon *d, struct error *err)
 {
 	struct error why;
@@ -386,11 +436,16 @@ int daemon_run(struct daemon *d, const struct run_settings *said, const char *co
 		return r;
 	d->said = *said;
 	watch_start(d);
+	notify_open();
 	r = control_open(d, control, &socket, err);
+	if (!r)
+		r = dirs_add_of(&d->confinement.dirs, socket.path, err);
 	if (!r)
 		r = open_pool(d, workers, err);
 	if (!r)
 		r = start_ports(d, &n_ports, err);
+	if (!r)
+		r = confine(d, err);
 	if (!r)
 		r = start_threads(d, err);
 	if (!r)
@@ -431,5 +486,6 @@ void daemon_close(struct daemon *d)
 	rcu_drain();
 	rcu_unregister_thread();
 	switch_destroy(&d->sw);
+	dirs_free(&d->confinement.dirs);
 	free(d);
 }

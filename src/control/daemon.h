@@ -6,7 +6,8 @@
  * Life: daemon_open(); ports are made by daemon_port_*(); daemon_run() starts all of it, serves,
  * and returns when a signal has ended it; daemon_close(). Until daemon_run() nothing is visible
  * from outside and no worker runs, so a configuration that proves bad leaves no trace. One thread,
- * the control thread, which is registered with liburcu and offline.
+ * the control thread, which is registered with liburcu and offline. `confinement` is filled in
+ * between the first two.
  */
 #ifndef RINGWAY_CONTROL_DAEMON_H
 #define RINGWAY_CONTROL_DAEMON_H
@@ -14,12 +15,20 @@
 #include <uv.h>
 
 #include "control/command.h"
+#include "control/dirs.h"
 #include "control/server.h"
 #include "port/port.h"
 #include "switch/switch.h"
 #include "worker/pool.h"
 
 #define DAEMON_SIGNALS 3 /* that end it */
+
+/* How the process is confined when all that was given at its start is there (sandbox/sandbox.h). */
+struct confinement {
+	bool off;	  /* not at all */
+	bool taps_later;  /* taps may be added while it runs */
+	struct dirs dirs; /* where ports may be added; those of sockets given at the start join */
+};
 
 struct daemon {
 	uv_loop_t loop;
@@ -35,6 +44,7 @@ struct daemon {
 	struct server *server;
 
 	struct run_settings said; /* by whoever started it: for `save` */
+	struct confinement confinement;
 };
 
 /* One a process. 0 or a negative errno with `err` filled. */

@@ -9,12 +9,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-int notify_send(const char *state)
+static int notify_fd = -1;
+
+int notify_open(void)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	size_t len = path ? strlen(path) : 0;
-	int fd, r = 0;
+	int fd, r;
 
 	if (!len)
 		return 0;
@@ -26,9 +28,18 @@ int notify_send(const char *state)
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	if (sendto(fd, state, strlen(state), MSG_NOSIGNAL | MSG_DONTWAIT, (struct sockaddr *)&addr,
-		   (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) < 0)
+	if (connect(fd, (struct sockaddr *)&addr,
+		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len))) {
 		r = -errno;
-	close(fd);
-	return r;
+		close(fd);
+		return r;
+	}
+	notify_fd = fd;
+	return 0;
+}
+
+void notify_send(const char *state)
+{
+	if (notify_fd >= 0)
+		send(notify_fd, state, strlen(state), MSG_NOSIGNAL | MSG_DONTWAIT);
 }

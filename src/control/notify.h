@@ -3,7 +3,12 @@
 #ifndef RINGWAY_CONTROL_NOTIFY_H
 #define RINGWAY_CONTROL_NOTIFY_H
 
-/* `state` is e.g. "READY=1". 0, also if nobody asked, or a negative errno. */
-int notify_send(const char *state);
+/*
+ * Connects to it: before the process is confined, for the socket may be an abstract one. 0, also if
+ * nobody asked, or a negative errno.
+ */
+int notify_open(void);
+/* `state` is e.g. "READY=1". */
+void notify_send(const char *state);
 
 #endif

@@ -209,7 +209,9 @@ static int tap_start(struct port *port, struct error *err)
 		why = why ? why : r;
 	}
 	if (why)
-		log_event(LOG_WARN, port->name, "no io_uring (%s): each frame costs a system call",
+		log_event(LOG_WARN, port->name,
+			  "no io_uring (%s): each frame costs a system call; a tap that is added "
+			  "later needs --keep-net-admin for it",
 			  strerror(-why));
 	return 0;
 }

@@ -132,13 +132,14 @@ static int attach_error(const char *name, bool existed, int r, struct error *err
 		if (existed)
 			return error_set(
 				err, -r,
-				"the device %s belongs to another user: give ringway "
-				"CAP_NET_ADMIN, or make the device with 'ip tuntap add dev "
-				"%s mode tap user NAME'",
+				"the device %s belongs to another user: make it with 'ip tuntap "
+				"add dev %s mode tap user NAME', or give ringway CAP_NET_ADMIN "
+				"(and --keep-net-admin if it runs already)",
 				name, name);
 		return error_set(err, -r,
-				 "no right to make the device %s: give ringway CAP_NET_ADMIN, or "
-				 "have root say 'ip tuntap add dev %s mode tap user NAME'",
+				 "no right to make the device %s: have root say 'ip tuntap add dev "
+				 "%s mode tap user NAME', or give ringway CAP_NET_ADMIN (and "
+				 "--keep-net-admin if it runs already)",
 				 name, name);
 	case EBUSY:
 		return error_set(err, -r,

@@ -24,7 +24,7 @@ static void become_switch(struct rig *rig)
 {
 	const char *binary = getenv("RINGWAY");
 	char port[PORTS][80];
-	char *argv[8 + 2 * PORTS];
+	char *argv[9 + 2 * PORTS];
 	unsigned n = 0;
 
 	argv[n++] = "ringway";
@@ -34,6 +34,8 @@ static void become_switch(struct rig *rig)
 	argv[n++] = "--workers";
 	argv[n++] = getenv("RINGWAY_WORKERS") ? getenv("RINGWAY_WORKERS") : "1";
 	argv[n++] = "--quiet";
+	if (getenv("RINGWAY_TAPS_LATER"))
+		argv[n++] = "--keep-net-admin";
 	for (unsigned i = 0; i < PORTS; i++) {
 		snprintf(port[i], sizeof(port[i]), "p%u vhost-user listen=%s", i, rig->socket[i]);
 		argv[n++] = "--port";

@@ -548,6 +548,7 @@ int main(void)
 		CASE(memory_that_is_gone_costs_its_sender_alone),
 	};
 
+	setenv("RINGWAY_TAPS_LATER", "1", 1);
 	if (access("/dev/net/tun", R_OK | W_OK) || unshare(CLONE_NEWNET)) {
 		printf("1..0 # SKIP no taps or network namespaces here: %s\n", strerror(errno));
 		return 0;

@@ -52,7 +52,7 @@ class TapSwitch(Switch):
     def __init__(self, binary, folder, ports, prefix=(), pass_fds=(), **more):
         self.prefix = prefix
         self.pass_fds = pass_fds
-        super().__init__(binary, folder, ports, **more)
+        super().__init__(binary, folder, ports, **{"arguments": ["--keep-net-admin"], **more})
 
     def start(self):
         self.process = Process([*self.prefix, *self.command], self.log, options=self.options, pass_fds=self.pass_fds)
@@ -84,7 +84,7 @@ class Pair:
         self.folder = scratch.folder("tap")
         self.hosts = []
         ports = [f"{name} tap dev=rw{name}0 queues={queues}" for name in "ab"]
-        self.switch = TapSwitch(binary, self.folder, ports, arguments=["--workers", "2"], **more)
+        self.switch = TapSwitch(binary, self.folder, ports, arguments=["--workers", "2", "--keep-net-admin"], **more)
 
     def __enter__(self):
         try:
