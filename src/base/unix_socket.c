@@ -136,8 +136,8 @@ static int set_group(struct unix_socket *s, gid_t group, struct error *err)
 		r = error_set(err, EEXIST, "%s was exchanged while it was made", s->path);
 	else if (fchownat(file, "", (uid_t)-1, group, AT_EMPTY_PATH))
 		r = error_set(err, errno,
-			      "cannot give %s to group %u: %s; ringway's user must be a member of "
-			      "that group, or root and the port given at the start",
+			      "cannot give %s to group %u: %s; ringway's user must be in that "
+			      "group (root: give the port at the start)",
 			      s->path, group, strerror(errno));
 	if (file >= 0)
 		close(file);
