@@ -16,7 +16,7 @@ static inline struct daemon *rig_daemon(void)
 	if (d)
 		return d;
 	fuzz_check(!daemon_open(&d, &err));
-	fuzz_check(!pool_start(&d->sw, 1, NULL, &d->pool, &err));
+	fuzz_check(!pool_open(&d->sw, 1, NULL, &d->pool, &err));
 	return d;
 }
 
