@@ -12,6 +12,7 @@
 #include <linux/virtio_net.h>
 #include <linux/virtio_ring.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -62,6 +63,7 @@ struct guest {
 static struct guest guest[2];
 static struct batch batch;
 static uint32_t retired;
+static int call; /* of all rings */
 
 static struct guest_memory *memory(void)
 {
@@ -141,6 +143,7 @@ static void begin(struct guest *g, const struct input *in, unsigned i, const uin
 	setup.addr = (struct virtq_addr){ (uintptr_t)g->area[DESC], (uintptr_t)g->area[AVAIL],
 					  (uintptr_t)g->area[USED] };
 	fuzz_check(!virtq_init(&g->vq, &retired));
+	fuzz_check(!virtq_set_call(&g->vq, dup(call)));
 	virtq_set_enabled(&g->vq, true);
 	virtq_start(&g->vq, &setup);
 	if (in->shape[i] & DISABLED)
@@ -250,8 +253,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	data += sizeof(in);
 	size -= sizeof(in);
 	for (unsigned i = 0; i < 2; i++) {
-		if (!guest[i].mem)
+		if (!guest[i].mem) {
 			guest[i].mem = memory();
+			call = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+		}
 		begin(&guest[i], &in, i, &data, &size);
 	}
 	for (unsigned i = 0; i < 2; i++)

@@ -253,6 +253,81 @@ static void rx_buffers_smaller_than_a_header_are_none(void **state)
 	driver_close(b);
 }
 
+/* A batch holds so many pieces, and a frame waits for the next one: nothing is lost with it. */
+static void what_does_not_fit_into_a_batch_comes_with_the_next(void **state)
+{
+	struct driver_config c = { .ring_size = 4096,
+				   .features = driver_features_default() &
+					       ~BIT(VIRTIO_RING_F_INDIRECT_DESC) };
+	struct driver *a = rig_open(*state, 0, &c), *b = rig_open(*state, 1, NULL);
+	struct driver_shape pieces = { .n = 128 };
+	uint8_t frame[1012];
+
+	assert_passes(a, b);
+	for (unsigned i = 0; i < 127; i++)
+		pieces.len[i] = 8;
+	for (unsigned i = 0; i < 20; i++) {
+		frame_make(frame, sizeof(frame), 0, 1, i);
+		assert_int_equal(driver_send(a, 0, NULL, frame, sizeof(frame),
+					     i < 16 ? &pieces : NULL),
+				 0);
+	}
+	driver_flush(a, DRIVER_TX(0));
+	for (unsigned i = 0; i < 20; i++)
+		assert_true(receive_one(b, 0, 1, sizeof(frame), i, 1000));
+	driver_close(a);
+	driver_close(b);
+}
+
+/* Mergeable buffers in more pieces than one frame may have, the next of them whole. */
+static void a_frame_takes_so_many_pieces_and_no_more(void **state)
+{
+	struct driver_config big = { .tx_buffer = 32768 };
+	struct driver_config c = { .quirks = DRIVER_NO_RX_BUFFERS,
+				   .ring_size = 4096,
+				   .features = driver_features_default() &
+					       ~BIT(VIRTIO_RING_F_INDIRECT_DESC) };
+	struct driver *a = rig_open(*state, 0, &big), *b = rig_open(*state, 1, &c);
+	struct driver_ring *rx = &b->ring[DRIVER_RX(0)];
+	struct driver_pool *pool = &b->pool[DRIVER_RX(0)];
+	struct driver_piece pieces[64], whole = { pool->free[32], 2048 };
+	unsigned returned = 0;
+
+	for (unsigned i = 0; i < 32; i++) {
+		for (unsigned k = 0; k < 64; k++)
+			pieces[k] = (struct driver_piece){ (uint8_t *)pool->free[i] + 8 * k, 8 };
+		assert_int_equal(ring_add(rx, pieces, 0, 64, false, pool->free[i]), 0);
+	}
+	assert_int_equal(ring_add(rx, &whole, 0, 1, false, whole.at), 0);
+	ring_flush(rx);
+	send_one(a, 0, 1, 20000, 1);
+	rig_assert_dropped(*state, 1, "rx_chain", 1);
+	for (struct driver_done done; ring_take(rx, &done, 1); returned++)
+		assert_int_equal(done.len, 0);
+	assert_int_equal(returned, 33);
+	driver_close(a);
+	driver_close(b);
+}
+
+/* As many buffers as one frame may take, and they are still too small. */
+static void a_frame_takes_so_many_buffers_and_no_more(void **state)
+{
+	struct driver_config big = { .tx_buffer = 65536 };
+	struct driver_config tiny = { .rx_buffer = 16, .ring_size = 4096 };
+	struct driver *a = rig_open(*state, 0, &big), *b = rig_open(*state, 1, &tiny);
+	uint8_t got[FRAME_ROOM];
+	struct driver_frame f;
+
+	send_one(a, 0, 1, 2047 * 16 - 12, 1);
+	assert_true(receive_one(b, 0, 1, 2047 * 16 - 12, 1, 1000));
+	driver_post(b, 0);
+	send_one(a, 0, 1, 60000, 2);
+	rig_assert_dropped(*state, 1, "too_big", 1);
+	assert_int_equal(driver_receive(b, 0, got, sizeof(got), &f), 0);
+	driver_close(a);
+	driver_close(b);
+}
+
 /* One that takes a buffer now and then must not make its senders wait each time. */
 static void a_receiver_that_takes_little_does_not_slow_others(void **state)
 {
@@ -301,6 +376,9 @@ int main(void)
 		CASE(bad_rx_chains_cost_one_frame_each),
 		CASE(rx_buffers_of_nothing_do_not_hang),
 		CASE(rx_buffers_smaller_than_a_header_are_none),
+		CASE(what_does_not_fit_into_a_batch_comes_with_the_next),
+		CASE(a_frame_takes_so_many_pieces_and_no_more),
+		CASE(a_frame_takes_so_many_buffers_and_no_more),
 		CASE(a_receiver_that_takes_little_does_not_slow_others),
 	};
 

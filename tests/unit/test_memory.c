@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -449,6 +450,51 @@ static void address_space_is_left_for_others(void **state)
 }
 
 /* Guests' memory is theirs: what ringway has not touched is charged to nobody. */
+static void a_guest_has_so_much_memory_in_so_many_regions(void **state)
+{
+	int fd = memfd(3 * (GUEST_MEMORY_MAX / 4));
+	const uint64_t most = 3 * (GUEST_MEMORY_MAX / 4);
+	struct guest_mapping *m[GUEST_REGIONS_MAX + 1];
+	struct guest_memory *mem = NULL;
+	struct error err = { "" };
+
+	m[0] = map(fd, 0, most, 0, 0);
+	m[1] = map(fd, most, most, most, 0);
+	assert_int_equal(guest_memory_create(m, 2, &mem, &err), -ENOSPC);
+	assert_non_null(strstr(err.text, "TiB"));
+	guest_mapping_put(m[0]);
+	guest_mapping_put(m[1]);
+	for (unsigned i = 0; i < ARRAY_SIZE(m); i++)
+		m[i] = map(fd, i * PAGE, PAGE, i * PAGE, 0);
+	assert_int_equal(guest_memory_create(m, ARRAY_SIZE(m), &mem, &err), -ENOSPC);
+	assert_int_equal(guest_memory_create(m, ARRAY_SIZE(m) - 1, &mem, &err), 0);
+	guest_memory_free(mem);
+	for (unsigned i = 0; i < ARRAY_SIZE(m); i++)
+		guest_mapping_put(m[i]);
+	close(fd);
+}
+
+/* A fault that is nobody's memory is a fault of ours, and ends the process as ever. */
+static void a_fault_elsewhere_keeps_its_default_action(void **state)
+{
+	int fd = memfd(PAGE), status;
+	volatile uint8_t *at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	pid_t child;
+
+	assert_true(at != MAP_FAILED && sigbus_install() >= 0);
+	assert_int_equal(ftruncate(fd, 0), 0);
+	child = fork();
+	if (!child) {
+		*at = 1;
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	/* A sanitizer's own handler may have been there before. */
+	assert_true(WIFSIGNALED(status) ? WTERMSIG(status) == SIGBUS : WEXITSTATUS(status) != 0);
+	munmap((void *)at, PAGE);
+	close(fd);
+}
+
 static void mapped_memory_costs_nothing_until_it_is_touched(void **state)
 {
 	uint64_t before = status_kb("VmRSS");
@@ -495,6 +541,8 @@ int main(void)
 		cmocka_unit_test(a_truncated_file_reads_as_zeros_and_marks_the_memory_broken),
 		cmocka_unit_test(pages_that_go_are_replaced_where_there_is_no_room_for_all),
 		cmocka_unit_test(address_space_is_left_for_others),
+		cmocka_unit_test(a_guest_has_so_much_memory_in_so_many_regions),
+		cmocka_unit_test(a_fault_elsewhere_keeps_its_default_action),
 		cmocka_unit_test(mapped_memory_costs_nothing_until_it_is_touched),
 		cmocka_unit_test(a_copy_of_any_length_is_exact_and_touches_nothing_else),
 	};

@@ -375,6 +375,63 @@ static void connecting_waits_for_the_socket_and_says_why(void **state)
 }
 
 /* cloud-hypervisor d3d83dcbd: connected to a listener that was dying, and gave up. */
+static void what_cannot_be_connected_to_is_named(void **state)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX, .sun_path = "datagrams" };
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(open_endpoint(
+				 (struct endpoint_config){ .connect = "datagrams", .fd = -1 }),
+			 0);
+	turn();
+	assert_non_null(strstr(r.waiting, "it is not a stream socket"));
+	close_endpoint();
+	assert_int_equal(mkdir("file", 0700), 0);
+	assert_int_equal(open_endpoint((struct endpoint_config){ .connect = "file", .fd = -1 }), 0);
+	turn();
+	assert_non_null(strstr(r.waiting, "waiting for file"));
+	close(fd);
+}
+
+static void others_may_wait_for_the_same_vmm(void **state)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX, .sun_path = "busy" };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), other;
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(fd, 0), 0);
+	other = connect_to("busy");
+	assert_int_equal(open_endpoint((struct endpoint_config){ .connect = "busy", .fd = -1 }), 0);
+	turn();
+	assert_non_null(strstr(r.waiting, "others wait for the same VMM"));
+	close(other);
+	close(fd);
+}
+
+/* It is told, and tried again later. */
+static void a_connection_may_find_no_descriptor_free(void **state)
+{
+	struct rlimit before, none;
+	int fd;
+
+	assert_int_equal(open_endpoint((struct endpoint_config){ .listen = "s", .fd = -1 }), 0);
+	turn();
+	fd = connect_to("s");
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = before;
+	none.rlim_cur = 3;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	turn();
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(r.connected, 0);
+	assert_non_null(strstr(r.waiting, "cannot accept a connection to s: Too many open files"));
+	for (unsigned i = 0; i < 100 && !r.connected; i++)
+		turn_for(50);
+	assert_int_equal(r.connected, 1);
+	close(fd);
+}
+
 static void a_session_that_ends_early_is_tried_again_but_not_in_a_tight_loop(void **state)
 {
 	int fd = foreign("s", true);
@@ -483,6 +540,9 @@ int main(void)
 		T(long_paths_are_refused_and_short_ones_relative),
 		T(one_connection_at_a_time),
 		T(connecting_waits_for_the_socket_and_says_why),
+		T(what_cannot_be_connected_to_is_named),
+		T(others_may_wait_for_the_same_vmm),
+		T(a_connection_may_find_no_descriptor_free),
 		T(a_session_that_ends_early_is_tried_again_but_not_in_a_tight_loop),
 		T(an_inherited_socket_must_be_a_connected_stream),
 		T(an_endpoint_may_be_closed_at_any_moment),
