@@ -103,7 +103,9 @@ static inline unsigned packed_take(struct driver_ring *r, struct driver_done *do
 	for (n = 0; n < max && !r->broken && packed_pending(r); n++) {
 		const struct vring_packed_desc *d = &r->packed_desc[r->take.slot];
 		uint16_t id = load_relaxed(&d->id);
-		uint32_t len = load_relaxed(&d->len);
+		/* 2.8.4: where nothing was written the length means nothing. */
+		uint32_t len =
+			load_relaxed(&d->flags) & VRING_DESC_F_WRITE ? load_relaxed(&d->len) : 0;
 		struct driver_slot *slot = &r->slot[id < r->size ? id : 0];
 		uint16_t count = slot->count;
 

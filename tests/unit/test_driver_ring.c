@@ -337,6 +337,27 @@ static void frames_are_checked_against_what_was_used(void **state)
 	}
 }
 
+/* 2.8.4: a used descriptor without the write flag has no length, whatever stands there. */
+static void a_packed_length_counts_where_something_was_written(void **state)
+{
+	static const uint16_t used =
+		1u << VRING_PACKED_DESC_F_AVAIL | 1u << VRING_PACKED_DESC_F_USED;
+	struct fixture *f = *state;
+	struct driver_ring r;
+	struct driver_done done;
+
+	assert_int_equal(ring_init(&r, &f->mem, SIZE / 2, true, false, false, 0), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		add_one(&r, f->buffer, 100, i, f);
+		ring_publish(&r);
+		r.packed_desc[i].len = i ? 60 : 1000;
+		r.packed_desc[i].flags = (uint16_t)(used | (i ? VRING_DESC_F_WRITE : 0));
+		assert_int_equal(ring_take(&r, &done, 1), 1);
+		assert_int_equal(done.len, i ? 60 : 0);
+	}
+	ring_destroy(&r);
+}
+
 static void sizes_are_checked(void **state)
 {
 	struct fixture *f = *state;
@@ -370,6 +391,7 @@ int main(void)
 		CASE(a_repeated_id_breaks),
 		CASE(a_rewritten_table_changes_nothing),
 		CASE(frames_are_checked_against_what_was_used),
+		CASE(a_packed_length_counts_where_something_was_written),
 		CASE(sizes_are_checked),
 	};
 
