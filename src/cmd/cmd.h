@@ -24,6 +24,7 @@ int cmd_show(int argc, char **argv);
 int cmd_save(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
+int cmd_conform(int argc, char **argv);
 
 /* Prints "ringway NAME: text; see 'ringway NAME --help'" and returns CMD_USAGE. */
 int cmd_usage(const char *name, const char *fmt, ...) printf_like(2, 3);

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "conform/backend.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "driver/channel.h"
+
+#define STOP_MS 3000
+
+/* A socket that nobody listens at any more is in the way of whoever wants to. */
+static void remove_stale(const char *path)
+{
+	struct error err;
+	int sock = channel_connect(path, 0, &err);
+
+	if (sock >= 0)
+		close(sock);
+	else if (sock == -ECONNREFUSED)
+		unlink(path);
+}
+
+static void become(const struct conform_config *config, int input)
+{
+	int log =
+		open(config->log ? config->log : "/dev/null", O_WRONLY | O_CREAT | O_APPEND, 0644);
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	setsid();
+	dup2(input, STDIN_FILENO);
+	dup2(log, STDOUT_FILENO);
+	dup2(log, STDERR_FILENO);
+	execvp(config->command[0], config->command);
+	_exit(127);
+}
+
+int backend_start(struct backend *b, const struct conform_config *config, struct error *err)
+{
+	int input[2];
+
+	for (unsigned i = 0; i < config->ports && !config->listen; i++)
+		remove_stale(config->path[i]);
+	if (pipe2(input, O_CLOEXEC))
+		return error_set(err, errno, "pipe: %s", strerror(errno));
+	b->child = fork();
+	if (!b->child)
+		become(config, input[0]);
+	close(input[0]);
+	b->stdin = input[1];
+	if (b->child < 0) {
+		close(b->stdin);
+		b->child = 0;
+		return error_set(err, errno, "fork: %s", strerror(errno));
+	}
+	return 0;
+}
+
+static bool reap(struct backend *b, int *status)
+{
+	if (waitpid(b->child, status, WNOHANG) != b->child)
+		return false;
+	kill(-b->child, SIGKILL); /* what it has left behind */
+	close(b->stdin);
+	b->child = 0;
+	return true;
+}
+
+bool backend_ended(struct backend *b, char *text, size_t size)
+{
+	int status;
+
+	if (!b->child || !reap(b, &status))
+		return false;
+	if (WIFSIGNALED(status))
+		snprintf(text, size, "ended by signal %d (%s)", WTERMSIG(status),
+			 strsignal(WTERMSIG(status)));
+	else
+		snprintf(text, size, "ended with status %d", WEXITSTATUS(status));
+	return true;
+}
+
+void backend_stop(struct backend *b)
+{
+	uint64_t end = clock_ns() + STOP_MS * 1000000ull;
+	int status;
+
+	if (!b->child)
+		return;
+	kill(-b->child, SIGTERM);
+	while (!reap(b, &status)) {
+		if (clock_ns() > end)
+			kill(-b->child, SIGKILL);
+		usleep(5000);
+	}
+}

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""The conformance kit against this switch, which passes it wholly, and against back-ends that do not."""
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+from rig import RigError
+from rig.tap import main
+
+SECONDS = 280
+
+
+def check(condition, complaint):
+    if not condition:
+        raise RigError(complaint)
+
+
+def switch(binary, folder, ports, options=""):
+    command = [binary, "run", "--control", f"{folder}/control", "--workers", "1", "--quiet"]
+    for port in ports:
+        command += ["--port", f"{port} vhost-user listen={folder}/{port} {options}"]
+    return command
+
+
+def conform(binary, folder, ports, command, *options, listen=False):
+    """Its exit status and what it printed."""
+    sockets = [word for port in ports for word in ("--listen" if listen else "--connect", f"{folder}/{port}")]
+    run = subprocess.run([binary, "conform", "--json", *sockets, *options, "--", *command], text=True,
+                         stdout=subprocess.PIPE, timeout=SECONDS)
+    return run.returncode, json.loads(run.stdout)
+
+
+def test_this_switch(tap, binary, folder):
+    status, told = conform(binary, folder, "ab", switch(binary, folder, "ab"), "--log", f"{folder}/log")
+    for row in told["cases"]:
+        with tap.test(f"{row['case']} ({row['format']}): {row['what']}"):
+            check(row["result"] == "passed", f"{row['result']}: {row['text']}")
+    with tap.test("the exit status says so"):
+        check(status == (0 if told["summary"]["passed"] == len(told["cases"]) else 1), f"it is {status}")
+
+
+def test_what_is_missing(tap, binary, folder):
+    with tap.test("a case that needs what is not offered is not run, nor is it a failure"):
+        for options, case in (("", "frames"), ("features=-mrg_rxbuf", "mergeable"), ("features=-csum", "csum")):
+            ports = "ab" if options else "a"
+            status, told = conform(binary, folder, ports, switch(binary, folder, ports, options), "--case", case)
+            check(status == 0 and all(row["result"] == "not offered" for row in told["cases"]), f"{case}: {told}")
+
+
+def test_crash(tap, binary, folder):
+    with tap.test("a back-end that ends is told as crashed, started again, and the rest is run"):
+        script = folder / "short-lived"
+        # It dies of the second connection: the first is the kit's look at what is offered.
+        script.write_text(f"#!/bin/sh\n{' '.join(f'{word!r}' for word in switch(binary, folder, 'a'))} &\n"
+                          "sleep 1\nkill -9 $!\nwait\nkill -SEGV $$\n")
+        script.chmod(0o755)
+        status, told = conform(binary, folder, "a", [str(script)], "--case", "kicks-as-asked", "--timeout", "3")
+        check(status == 1, f"status {status}")
+        first = told["cases"][0]
+        check(first["result"] == "crashed" and "signal 11" in first["text"], f"{first}")
+        check(all(row["result"] != "not run" for row in told["cases"]), f"{told}")
+
+
+def test_client(tap, binary, folder):
+    with tap.test("a back-end may connect in place of listening"):
+        command = [binary, "run", "--control", f"{folder}/control", "--quiet", "--port",
+                   f"c vhost-user connect={folder}/c"]
+        status, told = conform(binary, folder, "c", command, "--case", "acks", listen=True)
+        check(status == 0 and told["summary"]["passed"] == 1, f"{status}, {told}")
+
+
+def test_nobody(tap, binary, folder):
+    with tap.test("without a back-end there is one line of complaint"):
+        run = subprocess.run([binary, "conform", "--connect", f"{folder}/nobody", "--timeout", "0.2"], text=True,
+                             capture_output=True, timeout=SECONDS)
+        check(run.returncode == 1 and not run.stdout and run.stderr.count("\n") == 1, f"{run}")
+
+
+def body(tap, arguments):
+    binary = str(Path(arguments.binary).resolve())
+    for test in (test_this_switch, test_what_is_missing, test_crash, test_client, test_nobody):
+        with tempfile.TemporaryDirectory(prefix="ringway-conform-") as folder:
+            test(tap, binary, Path(folder))
+
+
+if __name__ == "__main__":
+    main(__doc__, body)
