@@ -107,6 +107,7 @@ static int attack_all(struct kit *k, const struct fault *faults, unsigned n)
 	return rc;
 }
 
+/* Clauses: 2.7.5.2a */
 int case_loops(struct kit *k)
 {
 	static const struct fault faults[] = {
@@ -123,6 +124,7 @@ int case_loops(struct kit *k)
 	return attack_all(k, faults, ARRAY_SIZE(faults));
 }
 
+/* Clauses: 2.7.5.2a */
 int case_next_outside(struct kit *k)
 {
 	static const struct fault faults[] = {
@@ -238,6 +240,7 @@ int case_direction(struct kit *k)
 
 #define GOOD_TABLE { { HERE + 4096, 12, NEXT, 1 }, { HERE + 8192, 60, 0, 0 } }, 2
 
+/* Clauses: 2.7.5.3.1a */
 int case_tables(struct kit *k)
 {
 	static const struct fault faults[] = {
@@ -381,6 +384,7 @@ int case_rx_chains(struct kit *k)
 	return rc;
 }
 
+/* Clauses: 5.1.6.3.1a */
 int case_rx_small(struct kit *k)
 {
 	static const uint32_t lens[] = { 0, 1, 11, 12, 13, 60 };

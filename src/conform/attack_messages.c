@@ -67,6 +67,7 @@ int case_unknown_request(struct kit *k)
 }
 
 /* Every request with payloads of sizes that are not its own. */
+/* Clauses: payload-a */
 int case_request_sizes(struct kit *k)
 {
 	static const uint32_t sizes[] = { 0, 7, 8, 16, 41, 4096 };
@@ -145,6 +146,7 @@ static int send_fds(struct kit *k, const uint32_t *requests, unsigned n, unsigne
 	return rc;
 }
 
+/* Clauses: communication-b */
 int case_too_many_fds(struct kit *k)
 {
 	static const uint32_t requests[] = { VHOST_USER_SET_VRING_CALL, VHOST_USER_SET_VRING_KICK,
@@ -164,6 +166,7 @@ int case_fds_unasked(struct kit *k)
 }
 
 /* CVE-2020-10723: an index that fits when it is cut short. */
+/* Clauses: vring-index-a */
 int case_ring_index(struct kit *k)
 {
 	static const uint32_t bad[] = {
@@ -189,6 +192,7 @@ int case_ring_index(struct kit *k)
 }
 
 /* 2.7: a split ring's size is a power of two, up to 32768. */
+/* Clauses: vring-num-a */
 int case_ring_size(struct kit *k)
 {
 	static const uint32_t bad[] = { 0, 32769, 65536, 0x10100, UINT32_MAX };
@@ -225,6 +229,7 @@ int case_ring_size(struct kit *k)
 	return rc;
 }
 
+/* Clauses: vring-addr-a */
 int case_ring_nowhere(struct kit *k)
 {
 	static const uint64_t offsets[] = { UINT64_MAX, 1, 2, 8, 1ull << 40 };
@@ -272,6 +277,7 @@ static int set_memory(struct kit *k, const struct vhost_user_region *region, int
 	return rc;
 }
 
+/* Clauses: memory-b */
 int case_memory_bad(struct kit *k)
 {
 	static const struct {
@@ -321,6 +327,7 @@ int case_memory_no_file(struct kit *k)
 }
 
 /* The file becomes shorter, and then a buffer in what is gone is sent: SIGBUS. */
+/* Clauses: memory-c */
 int case_memory_truncated(struct kit *k)
 {
 	const struct driver_config c = { .regions = 2, .extra = 8 << 20 };

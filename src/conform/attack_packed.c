@@ -40,6 +40,7 @@ int case_packed_ids(struct kit *k)
 }
 
 /* Every slot says that another follows. */
+/* Clauses: 2.8.6b */
 int case_packed_endless(struct kit *k)
 {
 	struct driver *d;
@@ -70,6 +71,7 @@ int case_packed_endless(struct kit *k)
 	return rc;
 }
 
+/* Clauses: 2.8.7b */
 int case_packed_tables(struct kit *k)
 {
 	static const uint32_t lengths[] = { 0, 1, 15, 17, 240, 32800, 1 << 19, UINT32_MAX & ~15u };

@@ -25,6 +25,7 @@ int case_frames(struct kit *k)
 }
 
 /* 2.7.4.1, 2.8.5: nothing may be assumed about how a buffer is cut. */
+/* Clauses: 2.7.4.1a, 2.8.5a */
 int case_pieces(struct kit *k)
 {
 	const struct driver_shape shapes[] = {
@@ -46,6 +47,8 @@ int case_pieces(struct kit *k)
 }
 
 /* 2.7.5.3, 2.8.7: in both directions. */
+/* Clauses: 2.8.7a */
+/* Features: indirect_desc */
 int case_indirect(struct kit *k)
 {
 	const struct driver_shape one = { .n = 1, .indirect = true };
@@ -114,6 +117,7 @@ static int open_scene(struct kit *k, uint32_t len, struct kit_traffic *t, struct
 }
 
 /* 2.7.5.3.2: the device handles descriptors in the ring, and one with a table at their end. */
+/* Clauses: 2.7.5.3.2b */
 int case_indirect_behind_direct(struct kit *k)
 {
 	struct kit_traffic t;
@@ -138,6 +142,7 @@ int case_indirect_behind_direct(struct kit *k)
 }
 
 /* 2.7.5.3.2: the write flag of the descriptor that names a table means nothing. */
+/* Clauses: 2.7.5.3.2a */
 int case_indirect_write_flag(struct kit *k)
 {
 	struct kit_traffic t;
@@ -158,6 +163,7 @@ int case_indirect_write_flag(struct kit *k)
 }
 
 /* Regions that are neighbours for the guest and not for the back-end. */
+/* Clauses: memory-a */
 int case_across_regions(struct kit *k)
 {
 	const struct driver_config c = { .regions = 8, .gpa = 0x100000000 };
@@ -167,6 +173,8 @@ int case_across_regions(struct kit *k)
 }
 
 /* 5.1.6.4.1: as many buffers as it takes, told in the first one's header. */
+/* Clauses: 5.1.6.3.2a, 5.1.6.4.1c */
+/* Features: mrg_rxbuf */
 int case_mergeable(struct kit *k)
 {
 	const struct driver_config small = { .rx_buffer = 256 };
@@ -180,6 +188,7 @@ int case_mergeable(struct kit *k)
 }
 
 /* 5.1.6.4.1: without mergeable buffers num_buffers is 1; the driver looks. */
+/* Clauses: 5.1.6.3.2b, 5.1.6.4.1a */
 int case_not_mergeable(struct kit *k)
 {
 	const struct driver_config c = { .features = driver_features_default() &
@@ -190,6 +199,7 @@ int case_not_mergeable(struct kit *k)
 }
 
 /* 5.1.6.4.1: nobody has agreed to checksums or segments. */
+/* Clauses: 5.1.6.4.1d, 5.1.6.4.1f */
 int case_header_clean(struct kit *k)
 {
 	struct kit_traffic t = { .count = 1 };
@@ -270,6 +280,8 @@ static uint64_t sends(uint64_t bits)
 }
 
 /* 5.1.6.4.1: who has not agreed to unfinished checksums gets none. */
+/* Clauses: 5.1.6.4.1d, 5.1.6.4.1e */
+/* Features: csum */
 int case_csum(struct kit *k)
 {
 	const struct driver_config from = { .features = sends(BIT(VIRTIO_NET_F_CSUM)) };
@@ -297,6 +309,8 @@ int case_csum(struct kit *k)
 }
 
 /* 5.1.6.4.1: who has not agreed to large frames gets none; whether in segments or not at all. */
+/* Clauses: 5.1.6.4.1f */
+/* Features: host_tso4 */
 int case_gso(struct kit *k)
 {
 	const struct driver_config from = { .features = sends(BIT(VIRTIO_NET_F_CSUM) |

@@ -6,6 +6,7 @@
 #define NEED_REPLY VHOST_USER_NEED_REPLY
 
 /* QEMU's document, "Header" and GET_FEATURES. */
+/* Clauses: header-a, communication-a, 6.2a */
 int case_features(struct kit *k)
 {
 	uint64_t first, again;
@@ -26,6 +27,8 @@ int case_features(struct kit *k)
 }
 
 /* 2.2.2: a device should do with any valid subset. */
+/* Clauses: 2.2.2a */
+/* Features: version_1 */
 int case_features_least(struct kit *k)
 {
 	struct driver_config c = { .features = BIT(VIRTIO_F_VERSION_1) |
@@ -36,6 +39,7 @@ int case_features_least(struct kit *k)
 	return rc ? rc : kit_pump(k, d, 0, 100);
 }
 
+/* Clauses: protocol-features-a */
 int case_protocol_features(struct kit *k)
 {
 	int sock, rc = kit_connect(k, 0, &sock);
@@ -45,6 +49,7 @@ int case_protocol_features(struct kit *k)
 	return rc ? rc : kit_ask_u64(k, sock, VHOST_USER_GET_PROTOCOL_FEATURES, 0, &protocol);
 }
 
+/* Clauses: queues-a */
 int case_queue_num(struct kit *k)
 {
 	int sock, rc = kit_connect(k, 0, &sock);
@@ -60,6 +65,8 @@ int case_queue_num(struct kit *k)
 }
 
 /* "Ring states": then there is no SET_VRING_ENABLE, and rings are enabled from the start. */
+/* Clauses: ring-states-g */
+/* Features: protocol_features */
 int case_no_protocol_features(struct kit *k)
 {
 	struct driver_config c = { .features = driver_features_default() &
@@ -70,6 +77,7 @@ int case_no_protocol_features(struct kit *k)
 	return rc ? rc : kit_pump(k, d, 0, 100);
 }
 
+/* Clauses: reply-ack-c */
 int case_need_reply_early(struct kit *k)
 {
 	int sock, rc = kit_connect(k, 0, &sock);
@@ -101,6 +109,7 @@ static const struct request plain[] = {
 	{ VHOST_USER_SET_VRING_ENABLE, 8, { 0 } },
 };
 
+/* Clauses: reply-ack-a */
 int case_acks(struct kit *k)
 {
 	int sock, rc = kit_connect(k, 0, &sock);
@@ -123,6 +132,7 @@ int case_acks(struct kit *k)
 	return rc;
 }
 
+/* Clauses: reply-ack-c */
 int case_no_acks(struct kit *k)
 {
 	int sock, rc = kit_connect(k, 0, &sock);
@@ -139,6 +149,7 @@ int case_no_acks(struct kit *k)
 }
 
 /* A request that has an answer of its own gets that one alone. */
+/* Clauses: reply-ack-b */
 int case_one_answer(struct kit *k)
 {
 	static const uint32_t requests[] = { VHOST_USER_GET_FEATURES,
@@ -159,6 +170,7 @@ int case_one_answer(struct kit *k)
 }
 
 /* It was not done, so it must not be said that it was. */
+/* Clauses: reply-ack-a, vring-index-a */
 int case_refusal(struct kit *k)
 {
 	const struct vhost_user_vring_state num = { 0x7000, 256 };
@@ -194,6 +206,7 @@ static int set_status(struct kit *k, int sock, uint64_t status)
 }
 
 /* 2.1.2: what the driver has written is there, until it is reset. */
+/* Clauses: 2.1.2a */
 int case_status(struct kit *k)
 {
 	int sock, rc = kit_connect(k, 0, &sock);
@@ -240,6 +253,7 @@ int case_orders(struct kit *k)
 	return pump_each(k, orders, ARRAY_SIZE(orders));
 }
 
+/* Clauses: memory-a */
 int case_regions(struct kit *k)
 {
 	const struct driver_config guests[] = {
@@ -250,6 +264,7 @@ int case_regions(struct kit *k)
 	return pump_each(k, guests, ARRAY_SIZE(guests));
 }
 
+/* Clauses: mem-reg-a */
 int case_slots(struct kit *k)
 {
 	const struct driver_config guest = { .regions = 3, .quirks = DRIVER_MEM_SLOTS };
@@ -266,6 +281,7 @@ int case_slots(struct kit *k)
 	return rc ? rc : pump_each(k, &guest, 1);
 }
 
+/* Clauses: communication-c */
 int case_reconnect(struct kit *k)
 {
 	static const struct driver_config plain_guests[10];

@@ -36,6 +36,7 @@ static int start(struct kit *k, struct driver *d, unsigned index, uint32_t base)
 }
 
 /* "Ring states": a stopped ring is not processed at all. */
+/* Clauses: ring-states-a, ring-states-f */
 int case_base_stops(struct kit *k)
 {
 	struct driver *d;
@@ -59,6 +60,7 @@ int case_base_stops(struct kit *k)
 	return CONFORM_PASSED;
 }
 
+/* Clauses: vring-base-c */
 int case_base_value(struct kit *k)
 {
 	uint32_t base, expected;
@@ -78,6 +80,7 @@ int case_base_value(struct kit *k)
 }
 
 /* Stopped in the midst of it, all is done afterwards, and nothing twice. */
+/* Clauses: vring-base-a, vring-base-b */
 int case_base_resume(struct kit *k)
 {
 	struct driver *d;
@@ -113,6 +116,7 @@ static uint32_t move_ring(struct driver_ring *r, uint16_t to)
 	return (uint32_t)(to % r->size) * 0x10001u;
 }
 
+/* Clauses: vring-base-a, vring-base-b */
 int case_base_any(struct kit *k)
 {
 	static const uint16_t starts[] = { 1, 255, 256, 32768, 65500, 65535 };
@@ -154,6 +158,7 @@ int case_kick_before_enable(struct kit *k)
 	return rc ? rc : kit_drain(k, d, DRIVER_TX(0)); /* no other kick comes */
 }
 
+/* Clauses: vring-kick-a */
 int case_no_kick_fd(struct kit *k)
 {
 	const struct driver_config c = { .quirks = DRIVER_NO_KICK_FD };
@@ -163,6 +168,7 @@ int case_no_kick_fd(struct kit *k)
 	return rc ? rc : kit_pump(k, d, 0, 500);
 }
 
+/* Clauses: vring-call-a */
 int case_no_call_fd(struct kit *k)
 {
 	const struct driver_config c = { .quirks = DRIVER_NO_CALL_FD };
@@ -173,6 +179,7 @@ int case_no_call_fd(struct kit *k)
 }
 
 /* From then on calls come there, and what came meanwhile was not lost. */
+/* Clauses: ring-states-i */
 int case_call_replaced(struct kit *k)
 {
 	struct driver *d;
@@ -197,6 +204,7 @@ int case_call_replaced(struct kit *k)
 }
 
 /* Memory is plugged while rings run: the table that is said anew holds the old as well. */
+/* Clauses: ring-states-i */
 int case_memory_again(struct kit *k)
 {
 	struct driver *d;
@@ -215,6 +223,7 @@ int case_memory_again(struct kit *k)
 }
 
 /* "Ring states": tx buffers of a disabled ring are processed and discarded. */
+/* Clauses: ring-states-d */
 int case_tx_disabled(struct kit *k)
 {
 	static uint8_t got[KIT_FRAME_ROOM];
@@ -241,6 +250,7 @@ int case_tx_disabled(struct kit *k)
 	return kit_traffic(k, &t);
 }
 
+/* Clauses: ring-states-c */
 int case_rx_disabled(struct kit *k)
 {
 	static uint8_t got[KIT_FRAME_ROOM];
@@ -265,6 +275,8 @@ int case_rx_disabled(struct kit *k)
 	return kit_traffic(k, &t);
 }
 
+/* Clauses: 5.1.2a, queues-a */
+/* Features: mq */
 int case_queues(struct kit *k)
 {
 	const struct driver_config c = { .pairs = 2 };

@@ -10,6 +10,7 @@
 #define NEVER_WRITTEN	0xabababab
 
 /* Past 65536, so that every index has come around. */
+/* Clauses: 2.7.6a, 2.8.1a */
 int case_wrap(struct kit *k)
 {
 	const struct driver_config c = { .ring_size = 128 };
@@ -59,6 +60,7 @@ static int pump_sizes(struct kit *k, const unsigned *sizes, unsigned n)
 }
 
 /* 2.7, 2.8: up to 32768. */
+/* Clauses: 2.7a, 2.8a */
 int case_sizes(struct kit *k)
 {
 	static const unsigned sizes[] = { 2, 16, 1024, 4096, 32768 };
@@ -67,6 +69,7 @@ int case_sizes(struct kit *k)
 }
 
 /* 2.8: a packed ring's size is no power of two, necessarily. */
+/* Clauses: 2.8a */
 int case_odd_sizes(struct kit *k)
 {
 	static const unsigned sizes[] = { 3, 7, 100, 255, 1000 };
@@ -120,6 +123,8 @@ static bool all_used(const struct driver_ring *r, const uint16_t *order)
 	return false;
 }
 
+/* Clauses: 2.7.9a, 2.8.8a, 6.2c */
+/* Features: in_order */
 int case_in_order(struct kit *k)
 {
 	struct driver_config c = { .features = driver_features_default() | BIT(VIRTIO_F_IN_ORDER) };
@@ -174,6 +179,7 @@ static bool called(const struct driver_ring *r, int timeout_ms)
 }
 
 /* 2.7.7.2, 2.8.22: who asks to be called is. */
+/* Clauses: 2.7.7.2e, 2.8.10b */
 int case_calls_wanted(struct kit *k)
 {
 	struct driver *d;
@@ -193,6 +199,7 @@ int case_calls_wanted(struct kit *k)
 }
 
 /* The same clause: who asks not to be called should not be. */
+/* Clauses: 2.7.7.2b, 2.8.10a */
 int case_calls_unwanted(struct kit *k)
 {
 	struct driver_config c = { .features = driver_features_default() &
@@ -217,6 +224,8 @@ int case_calls_unwanted(struct kit *k)
 }
 
 /* 2.7.7.2, 2.8.10: a call at the fifth buffer, not before, and it does come. */
+/* Clauses: 2.7.7.2e, 2.7.7.2f, 2.8.10b */
+/* Features: event_idx */
 int case_calls_by_index(struct kit *k)
 {
 	struct driver_ring *tx;
@@ -249,6 +258,7 @@ int case_calls_by_index(struct kit *k)
 }
 
 /* 2.7.10.2, 2.8.14: who kicks only when it is asked to is never forgotten. */
+/* Clauses: 2.7.10.2d, 2.8.21a */
 int case_kicks_as_asked(struct kit *k)
 {
 	const struct driver_config c = { .kicks = DRIVER_KICK_AS_ASKED };

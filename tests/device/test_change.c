@@ -20,6 +20,7 @@
 #define FLOWS	64u
 
 /* ethtool -L: flows go to the pairs that are left. */
+/* Clauses: 5.1.6.5.6b */
 static void disabled_pairs_get_no_flows(void **state)
 {
 	struct driver_config four = { .pairs = 4 };
@@ -54,6 +55,7 @@ static void disabled_pairs_get_no_flows(void **state)
 
 /* Firmware, a kernel and a DPDK driver each negotiate; without an event index, kicks are off by
  * flag. */
+/* Clauses: ring-states-i */
 static void features_may_be_set_again_while_all_sleep(void **state)
 {
 	struct driver_config flags = { .features = driver_features_default() &
@@ -93,6 +95,7 @@ static void a_base_may_be_set_while_all_sleep(void **state)
 }
 
 /* QEMU sends another call descriptor at any time; what was published before is called once. */
+/* Clauses: ring-states-i */
 static void a_new_call_descriptor_is_called_while_all_sleep(void **state)
 {
 	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);

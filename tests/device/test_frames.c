@@ -39,6 +39,8 @@ static void every_length_passes(void **state)
 }
 
 /* DPDK b9c1ec8577, snabb PR 935: num_buffers 0, or a length that counts buffers wrongly. */
+/* Clauses: 2.7.8.2b, 2.8.4a, 5.1.6.3.2a, 5.1.6.4.1b */
+/* Features: mrg_rxbuf */
 static void used_lengths_are_exact_over_merged_buffers(void **state)
 {
 	const uint32_t lens[] = { 60, 1487, 1488, 1489, 1514, 2988, 2989, 9014, LARGEST };
@@ -63,6 +65,7 @@ static void used_lengths_are_exact_over_merged_buffers(void **state)
 	driver_close(b);
 }
 
+/* Clauses: 5.1.6.3.2a, 5.1.6.4.1a */
 static void one_buffer_each_is_told_as_one(void **state)
 {
 	const uint64_t all = driver_features_default();
@@ -83,6 +86,7 @@ static void one_buffer_each_is_told_as_one(void **state)
 	}
 }
 
+/* Clauses: 5.1.6.4.1h, 5.1.6.4.1i */
 static void large_frames_pass_with_their_header(void **state)
 {
 	struct driver_config c = { .features = driver_features_default() | OFFLOADS,
@@ -133,6 +137,7 @@ static void large_frames_pass_unmerged(void **state)
 }
 
 /* Dropped by name, and the buffer that was too small is still good for the next frame. */
+/* Clauses: 5.1.6.3.2b */
 static void too_big_is_dropped_and_nothing_is_lost_with_it(void **state)
 {
 	struct driver_config big = { .tx_buffer = 10000 };
@@ -191,6 +196,7 @@ static void larger_than_the_whole_ring_is_too_big(void **state)
 
 /* openstack and Linux: who did not agree to large frames gets segments. All of it: test_offload.c.
  */
+/* Clauses: 5.1.6.4.1f */
 static void large_frames_reach_who_did_not_agree_in_segments(void **state)
 {
 	struct driver_config with = { .features = driver_features_default() | OFFLOADS,

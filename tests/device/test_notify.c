@@ -38,6 +38,7 @@ static void enable(struct driver *d, unsigned index)
 }
 
 /* rust-vmm/vhost#247: the kick's event was consumed while the ring was disabled, and forgotten. */
+/* Clauses: ring-states-h */
 static void kick_before_enable_is_not_forgotten(void **state)
 {
 	struct driver *a = open_later(*state, 0), *b = rig_open(*state, 1, NULL);
@@ -56,6 +57,7 @@ static void kick_before_enable_is_not_forgotten(void **state)
 }
 
 /* rust-vmm/vhost#375: after a reconnect nobody kicks the rx ring. */
+/* Clauses: ring-states-e */
 static void rings_need_no_first_kick(void **state)
 {
 	struct driver_config c = { .kicks = DRIVER_KICK_NEVER, .quirks = DRIVER_RINGS_LATER };
@@ -73,6 +75,7 @@ static void rings_need_no_first_kick(void **state)
 	driver_close(b);
 }
 
+/* Clauses: vring-kick-a, vring-call-a */
 static void no_descriptors_at_all(void **state)
 {
 	const unsigned quirks[] = { DRIVER_NO_KICK_FD, DRIVER_NO_CALL_FD,
@@ -97,6 +100,8 @@ static uint64_t without_event_idx(void)
 }
 
 /* The receiver sleeps until it is called, for bursts and for single frames. */
+/* Clauses: 2.7.7.2c, 2.7.7.2e, 2.8.10a, 2.8.10b */
+/* Features: event_idx */
 static void calls_come_when_asked_for(void **state)
 {
 	for (unsigned i = 0; i < 4; i++) {
@@ -113,6 +118,7 @@ static void calls_come_when_asked_for(void **state)
 	}
 }
 
+/* Clauses: 2.7.7.2b, 2.7.7.2f, 2.8.10a */
 static void calls_stay_away_when_not(void **state)
 {
 	for (unsigned i = 0; i < 2; i++) {
@@ -156,6 +162,7 @@ static void sender_is_called_about_its_buffers(void **state)
 }
 
 /* With the event index: asks to be called at the last of 32 only, as drivers do to save calls. */
+/* Clauses: 2.7.7.2e, 2.7.7.2f */
 static void event_index_ahead_is_one_call(void **state)
 {
 	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
@@ -220,6 +227,7 @@ static void kicks_are_rare_under_load(void **state)
 }
 
 /* Kicks that nobody asked for do no harm, nor do those on an rx ring. */
+/* Clauses: 2.7.10.2c */
 static void needless_kicks_do_no_harm(void **state)
 {
 	struct driver_config c = { .kicks = DRIVER_KICK_ALWAYS };

@@ -57,6 +57,8 @@ static void part(struct unlike d[2])
 	driver_close(d[1].d);
 }
 
+/* Clauses: 5.1.6.4.1e, 5.1.6.4.1f */
+/* Features: csum, guest_csum, guest_tso4, guest_tso6, host_tso4, host_tso6, guest_ecn, host_ecn */
 static void each_gets_what_it_agreed_to(void **state)
 {
 	struct unlike_tally tally = { .sent = 0 };
@@ -74,6 +76,8 @@ static void each_gets_what_it_agreed_to(void **state)
 	assert_true(tally.too_big > 200);
 }
 
+/* Clauses: 5.1.6.4.1d, 5.1.6.4.1e, 5.1.6.4.1f */
+/* Features: host_uso, guest_uso4, guest_uso6 */
 static void who_agreed_to_nothing_is_served_by_who_does_all(void **state)
 {
 	struct unlike_tally tally = { .sent = 0 };
@@ -133,6 +137,7 @@ static void small_buffers_get_segments(void **state)
 }
 
 /* Buffers in which headers, and words of the sum, lie across the pieces. */
+/* Clauses: 2.7.4.1a, 2.8.5a */
 static void buffers_may_be_in_any_pieces(void **state)
 {
 	struct driver_config like = { .rx_buffer = 1531,

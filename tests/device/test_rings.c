@@ -36,6 +36,8 @@ static const unsigned features[] = {
 	VHOST_USER_F_PROTOCOL_FEATURES,
 };
 
+/* Clauses: 2.2.2a */
+/* Features: mtu, status, any_layout, version_1 */
 static void each_feature_alone(void **state)
 {
 	for (unsigned i = 0; i < ARRAY_SIZE(features); i++) {
@@ -46,6 +48,7 @@ static void each_feature_alone(void **state)
 	}
 }
 
+/* Clauses: 2.2.2a */
 static void each_feature_missing(void **state)
 {
 	uint64_t all = 0;
@@ -78,6 +81,7 @@ static void unlike_features_meet(void **state)
 	}
 }
 
+/* Clauses: 2.7a */
 static void rings_of_every_size(void **state)
 {
 	for (unsigned size = 4; size <= DRIVER_RING_MAX; size *= 2) {
@@ -89,6 +93,8 @@ static void rings_of_every_size(void **state)
 }
 
 /* 2.8.10.1: a packed ring's need not be a power of two. */
+/* Clauses: 2.8a, 2.8.1a */
+/* Features: ring_packed */
 static void packed_rings_of_odd_sizes(void **state)
 {
 	static const unsigned sizes[] = { 3, 5, 100, 255, 257, 1000, 32767 };
@@ -117,6 +123,7 @@ static void split_and_packed_meet(void **state)
 	driver_close(b);
 }
 
+/* Clauses: 2.7.6a, 2.8.1a */
 static void indexes_wrap_around(void **state)
 {
 	for (unsigned size = 256; size <= DRIVER_RING_MAX; size *= 128) {
@@ -205,6 +212,8 @@ static unsigned make_shapes(struct driver_shape *shapes)
 	return n;
 }
 
+/* Clauses: 2.7.4.1a, 2.8.5a, 2.8.6a, 2.8.7a */
+/* Features: indirect_desc */
 static void chains_of_every_shape(void **state)
 {
 	static struct driver_shape shapes[32];
@@ -220,6 +229,7 @@ static void chains_of_every_shape(void **state)
 	}
 }
 
+/* Clauses: 2.7.4.1a, 2.8.5a, 2.8.6a */
 static void rx_chains_of_every_shape(void **state)
 {
 	static struct driver_shape shapes[32];
@@ -237,6 +247,7 @@ static void rx_chains_of_every_shape(void **state)
 	}
 }
 
+/* Clauses: 2.7.4.1a, 5.1.6.1a */
 static void legacy_header_in_pieces(void **state)
 {
 	static struct driver_shape shapes[32];
@@ -274,6 +285,8 @@ static void shapes_mixed_in_one_burst(void **state)
 	driver_close(b);
 }
 
+/* Clauses: 5.1.2a */
+/* Features: mq */
 static void queue_pairs_all_pass(void **state)
 {
 	const unsigned counts[] = { 1, 2, 3, 8, 16 };

@@ -9,6 +9,8 @@
 
 #include "control/client.h"
 
+/* Clauses: ring-states-g, mem-reg-a */
+/* Features: protocol_features */
 static void orders_of_all_front_ends_work(void **state)
 {
 	const unsigned quirks[] = { DRIVER_ENABLE_FIRST, DRIVER_TX_FIRST, DRIVER_MEM_SLOTS };
@@ -34,6 +36,7 @@ static void orders_of_all_front_ends_work(void **state)
 	}
 }
 
+/* Clauses: reply-ack-c */
 static void protocol_features_are_optional(void **state)
 {
 	const uint64_t protocol[] = { BIT(VHOST_USER_PROTOCOL_F_MQ),
@@ -51,6 +54,7 @@ static void protocol_features_are_optional(void **state)
 	}
 }
 
+/* Clauses: memory-a */
 static void buffers_run_across_regions(void **state)
 {
 	const unsigned counts[] = { 2, 3, 8, 32 };
@@ -72,6 +76,7 @@ static void buffers_run_across_regions(void **state)
 }
 
 /* Every way to cut a frame by the end of a region, header and first bytes included. */
+/* Clauses: memory-a */
 static void a_region_may_end_anywhere_in_a_frame(void **state)
 {
 	struct driver_config c = { .regions = 2, .extra = 3 << 20 };
@@ -98,6 +103,7 @@ static void a_region_may_end_anywhere_in_a_frame(void **state)
 }
 
 /* rust-vmm/vhost#154 and many more: the index that comes back is where it went on from. */
+/* Clauses: vring-base-c */
 static void base_is_what_was_consumed(void **state)
 {
 	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
@@ -125,6 +131,7 @@ static void resume(struct driver *d, unsigned index, uint32_t base)
 }
 
 /* Stopped while frames flow: what was taken was returned, and the rest comes after the resume. */
+/* Clauses: ring-states-a, ring-states-f, vring-base-a, vring-base-b */
 static void stopped_in_traffic_and_resumed_nothing_is_lost(void **state)
 {
 	struct driver_config c = { .ring_size = 1024 };
@@ -175,6 +182,7 @@ static void rx_stopped_and_resumed(void **state)
 }
 
 /* A guest that came from elsewhere: the indexes are what they were there. */
+/* Clauses: vring-base-a */
 static void rings_start_at_any_index(void **state)
 {
 	const uint16_t starts[] = { 1, 255, 256, 32768, 65500, 65535 };
@@ -244,6 +252,7 @@ static void the_next_driver_of_a_guest_starts_anew(void **state)
 	driver_close(b);
 }
 
+/* Clauses: communication-c */
 static void front_ends_come_and_go(void **state)
 {
 	struct driver *b = rig_open(*state, 1, NULL);
@@ -366,6 +375,7 @@ static void leaving_under_load_harms_nobody(void **state)
 }
 
 /* Disabled, a tx ring gives its chains back, uncounted among the good ones; enabled, it works. */
+/* Clauses: ring-states-c, ring-states-d */
 static void disabled_rings_are_quiet(void **state)
 {
 	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);

@@ -19,6 +19,7 @@
 #define NOWHERE	     0x7000000000ull /* no region there */
 
 /* Ring of 4096: chains as long as it, of one byte each. */
+/* Clauses: 2.7.4.1b */
 static void long_chains_are_bounded(void **state)
 {
 	struct driver_config c = { .ring_size = 4096,
@@ -115,6 +116,7 @@ static void lengths_do_not_wrap(void **state)
 }
 
 /* CVE-2024-11614, DPDK 7023f3e532: headers that lie about their frame. */
+/* Clauses: 5.1.6.2.2c */
 static void lying_headers_are_dropped(void **state)
 {
 	const uint64_t offloads =
@@ -236,6 +238,7 @@ static void rx_buffers_of_nothing_do_not_hang(void **state)
 }
 
 /* 5.1.6.3.1: with mergeable buffers each has room for a header at least. */
+/* Clauses: 5.1.6.3.1a */
 static void rx_buffers_smaller_than_a_header_are_none(void **state)
 {
 	struct driver_config tiny = { .rx_buffer = 11, .ring_size = 256 };

@@ -366,6 +366,7 @@ static void expect(struct rig *rig, struct scene *s, const char *drop)
 	s->n = s->tabled = 0;
 }
 
+/* Clauses: 2.7.5.2a, 2.7.5.3.1a */
 static void each_costs_its_own_chain_only(void **state)
 {
 	struct driver *b = rig_open(*state, 1, NULL);
@@ -422,6 +423,7 @@ static void bad_among_good_in_one_burst(void **state)
 }
 
 /* cloud-hypervisor#1218: an indirect table from a driver that did not agree to them. */
+/* Clauses: 2.7.5.3.1a */
 static void indirect_without_agreement_is_refused(void **state)
 {
 	struct driver *b = rig_open(*state, 1, NULL);
@@ -439,6 +441,7 @@ static void indirect_without_agreement_is_refused(void **state)
 }
 
 /* 2.7.5.3.2: normal descriptors may go before it; so this one is good. */
+/* Clauses: 2.7.5.3.2b */
 static void a_table_may_end_a_chain(void **state)
 {
 	struct driver *b = rig_open(*state, 1, NULL);

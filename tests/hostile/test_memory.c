@@ -323,6 +323,7 @@ static void truncate_under_load(struct rig *rig, struct driver *a, struct driver
 	rig_wait_state(rig, 2, "waiting");
 }
 
+/* Clauses: memory-c */
 static void memory_file_is_truncated(void **state)
 {
 	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
@@ -341,6 +342,7 @@ static void memory_file_is_truncated(void **state)
 	driver_close(b);
 }
 
+/* Clauses: memory-c */
 static void holes_are_punched(void **state)
 {
 	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);

@@ -102,6 +102,7 @@ static void agree(int sock)
 			 0);
 }
 
+/* Clauses: payload-a */
 static void every_request_of_every_size(void **state)
 {
 	static const uint32_t sizes[] = { 0, 1, 4, 7, 8, 9, 12, 16, 39, 40, 41, 264, 4096 };
@@ -123,6 +124,7 @@ static void every_request_of_every_size(void **state)
 	end(&s);
 }
 
+/* Clauses: communication-b, mem-reg-b */
 static void descriptors_are_closed_whatever_comes(void **state)
 {
 	static const unsigned counts[] = { 1, 2, 7, 8, 9, 64 };
@@ -191,6 +193,7 @@ static void repetition_leaks_nothing(void **state)
 }
 
 /* One answer each if one is wanted (of 8 bytes), none else; DPDK ef6fb7d3fd, 57b4d90b58. */
+/* Clauses: communication-a, reply-ack-a, reply-ack-b, reply-ack-c */
 static void answers_stay_in_step(void **state)
 {
 	static const struct {
@@ -249,6 +252,7 @@ static void answers_stay_in_step(void **state)
 }
 
 /* CVE-2020-10723: an index is checked in the width in which it is used. */
+/* Clauses: vring-index-a */
 static void ring_indexes_are_checked(void **state)
 {
 	static const uint32_t bad[] = { 256,	 257,	     0xffff,	 0x10000,
@@ -288,6 +292,7 @@ static int refused(int sock, const struct vhost_user_memory *table, const int *f
 	return rc ? rc == -ECONNRESET : m.payload.u64 != 0;
 }
 
+/* Clauses: memory-b */
 static void memory_that_is_none_is_refused(void **state)
 {
 	const struct vhost_user_region bad[] = {
@@ -344,6 +349,7 @@ static void memory_that_is_none_is_refused(void **state)
 	end(&s);
 }
 
+/* Clauses: memory-b */
 static void regions_that_overlap_are_refused(void **state)
 {
 	const struct vhost_user_region bad[][2] = {
@@ -374,6 +380,7 @@ static void regions_that_overlap_are_refused(void **state)
 }
 
 /* Rings outside memory, unaligned, beyond its end, across a border, at address 0, at the last. */
+/* Clauses: vring-addr-a */
 static void rings_that_are_nowhere_do_not_run(void **state)
 {
 	const uint64_t offsets[] = { UINT64_MAX, 1, 2, 4, 8, 1ull << 40 };
@@ -407,6 +414,7 @@ static void rings_that_are_nowhere_do_not_run(void **state)
 	driver_close(s.b);
 }
 
+/* Clauses: vring-num-a */
 static void ring_sizes_are_checked(void **state)
 {
 	static const uint32_t bad[] = { 0, 3, 255, 32769, 65536, 0x10100, 0xffffffff };
@@ -461,6 +469,7 @@ static void kicks_and_calls_must_be_eventfds(void **state)
 }
 
 /* DPDK bedf87c521, 966f89d998: what does not even make a header. */
+/* Clauses: header-b */
 static void fragments_and_silence_are_nothing(void **state)
 {
 	static const uint8_t zeroes[4096];

@@ -95,6 +95,7 @@ static void rings_are_overwritten_without_end(void **state)
 }
 
 /* Each descriptor says that another follows: where the next chain begins cannot be known. */
+/* Clauses: 2.8.6b */
 static void a_chain_without_an_end_breaks_its_ring(void **state)
 {
 	struct driver_config packed = packed_config();
@@ -121,6 +122,7 @@ static void a_chain_without_an_end_breaks_its_ring(void **state)
 }
 
 /* 2.8.7: a table is all of its chain, and its length is its descriptors. */
+/* Clauses: 2.8.7b */
 static void tables_of_any_length_are_bounded(void **state)
 {
 	static const uint32_t lengths[] = { 0, 1, 15, 17, 16 * 2050, 16u << 24, UINT32_MAX & ~15u };

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+/* Clauses: ring-states-i */
 static void features_are_taken_over_each_time_by_running_rings_too(void **state)
 {
 	struct virtq *vq;
@@ -41,6 +42,7 @@ static void refused_features_are_named_and_keep_rings_from_starting(void **state
 	assert_int_equal(rig->dev.ring[1]->vq.state, VIRTQ_RUNNING);
 }
 
+/* Clauses: 2.2.2c */
 static void features_ok_does_not_stick_after_a_refusal(void **state)
 {
 	struct vhost_device *dev = &rig->dev;
@@ -57,6 +59,7 @@ static void features_ok_does_not_stick_after_a_refusal(void **state)
 	assert_int_equal(device_set_status(dev, 0x100, &rig->err), -EINVAL);
 }
 
+/* Clauses: 2.4.1a */
 static void status_zero_stops_rings_and_keeps_memory(void **state)
 {
 	start_ring(0, MODERN);
@@ -70,6 +73,7 @@ static void status_zero_stops_rings_and_keeps_memory(void **state)
 	assert_int_equal(rig->dev.ring[1]->vq.state, VIRTQ_RUNNING);
 }
 
+/* Clauses: ring-states-i, memory-a */
 static void a_new_table_moves_running_rings_and_frees_the_old(void **state)
 {
 	struct guest_region_desc desc = memory_desc();
@@ -117,6 +121,7 @@ static void a_ring_outside_the_new_table_stops_and_later_goes_on(void **state)
 	assert_false(virtq_active(virtq_state(vq)));
 }
 
+/* Clauses: mem-reg-a */
 static void regions_are_added_and_removed_one_by_one(void **state)
 {
 	struct guest_region_desc desc = memory_desc();
@@ -236,6 +241,8 @@ static void limit_mtu(uint16_t mtu)
 	device_set_options(&rig->dev, &options);
 }
 
+/* Clauses: net-mtu-a */
+/* Features: mtu */
 static void the_smaller_mtu_counts_and_reaches_running_rings(void **state)
 {
 	struct virtq *vq;

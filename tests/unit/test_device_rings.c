@@ -44,6 +44,7 @@ static void a_ring_runs_after_all_its_messages_in_whatever_order(void **state)
 }
 
 /* rust-vmm/vhost#227: rings were disabled again by SET_VRING_KICK. */
+/* Clauses: ring-states-g */
 static void without_protocol_features_rings_are_enabled_from_the_start(void **state)
 {
 	enum step steps[] = { FEATURES, MEMORY, SIZE, BASE, ADDR, KICK };
@@ -74,6 +75,7 @@ static void odd_rings_and_later_pairs_may_come_first(void **state)
 	assert_int_equal(device_pairs_up(&rig->dev), 3);
 }
 
+/* Clauses: ring-states-f, vring-base-c */
 static void get_base_stops_the_ring_and_tells_what_was_consumed(void **state)
 {
 	uint32_t base = 99;
@@ -137,6 +139,7 @@ static void a_replaced_kick_is_announced_before_it_is_closed(void **state)
 	assert_false(rig->closed_first);
 }
 
+/* Clauses: ring-states-i */
 static void a_new_call_of_a_running_ring_is_announced(void **state)
 {
 	int fd = eventfd(0, EFD_CLOEXEC);
@@ -150,6 +153,7 @@ static void a_new_call_of_a_running_ring_is_announced(void **state)
 	assert_int_equal(rig->told, 1);
 }
 
+/* Clauses: communication-b */
 static void kick_call_and_err_must_be_eventfds(void **state)
 {
 	int pipes[2], fds[4];
@@ -176,6 +180,7 @@ static void kick_call_and_err_must_be_eventfds(void **state)
 }
 
 /* CVE-2020-10723: narrowed to 16 bits before it was checked. */
+/* Clauses: vring-index-a */
 static void ring_numbers_beyond_the_last_are_refused(void **state)
 {
 	static const unsigned bad[] = { 256,	 257,	     0xffff,	 0x10000,
@@ -198,6 +203,7 @@ static void ring_numbers_beyond_the_last_are_refused(void **state)
 	assert_int_equal(dev->rings, 0);
 }
 
+/* Clauses: vring-num-a */
 static void sizes_and_bases_out_of_range_are_refused(void **state)
 {
 	static const uint32_t bad[] = {
@@ -233,6 +239,7 @@ static void a_ring_larger_than_the_owner_allows_rests_until_it_is_smaller(void *
 	assert_int_equal(ring->vq.state, VIRTQ_RUNNING);
 }
 
+/* Clauses: vring-addr-a */
 static void rings_must_lie_aligned_in_one_region(void **state)
 {
 	static const struct {
@@ -293,6 +300,7 @@ static void user_addresses_cannot_hide_that_a_ring_is_unaligned(void **state)
 	}
 }
 
+/* Clauses: ring-states-b, ring-states-d, ring-states-h */
 static void disabled_before_the_first_enable_it_rests_later_it_drains(void **state)
 {
 	struct vhost_ring *ring;

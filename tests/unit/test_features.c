@@ -22,6 +22,7 @@ static void each_bit_has_one_row_and_a_name_of_its_own(void **state)
 	}
 }
 
+/* Clauses: 6.2d */
 static void what_is_not_implemented_is_not_offered(void **state)
 {
 	static const unsigned absent[] = { 26 /* VHOST_F_LOG_ALL */,
@@ -45,6 +46,8 @@ static void what_is_not_implemented_is_not_offered(void **state)
 }
 
 /* bess#346, snabb#698: without these the second queue pair stayed off. */
+/* Clauses: queues-b */
+/* Features: ctrl_vq, status */
 static void what_several_queues_need_is_offered(void **state)
 {
 	static const unsigned bits[] = { VIRTIO_NET_F_MQ, VIRTIO_NET_F_STATUS, VIRTIO_NET_F_CTRL_VQ,
@@ -72,6 +75,7 @@ static void text_names_known_bits_numbers_others_and_keeps_to_its_room(void **st
 	}
 }
 
+/* Clauses: 2.2.2b, 5.1.3.1a */
 static void what_is_left_out_takes_along_what_needs_it(void **state)
 {
 	const uint64_t host = BIT(VIRTIO_NET_F_HOST_TSO4) | BIT(VIRTIO_NET_F_HOST_TSO6) |

@@ -227,6 +227,7 @@ static void regions_may_not_overlap(void **state)
 	close(fd);
 }
 
+/* Clauses: memory-a */
 static void a_buffer_that_runs_on_into_the_next_region_is_two_runs(void **state)
 {
 	int fd = memfd(4 * PAGE);
@@ -249,6 +250,7 @@ static void a_buffer_that_runs_on_into_the_next_region_is_two_runs(void **state)
 
 /* Regions of many sizes with holes between, near each other and far apart, against a plain search.
  */
+/* Clauses: memory-a */
 static void every_address_is_found_as_by_a_plain_search(void **state)
 {
 	int fd = memfd(64 * PAGE);
@@ -285,6 +287,7 @@ static void every_address_is_found_as_by_a_plain_search(void **state)
 	close(fd);
 }
 
+/* Clauses: memory-a, vring-addr-a */
 static void a_ring_lies_in_one_region_by_user_address(void **state)
 {
 	int fd = memfd(2 * PAGE);
@@ -314,6 +317,7 @@ static void the_largest_region_and_the_highest_address_work(void **state)
 	close(fd);
 }
 
+/* Clauses: memory-c */
 static void a_truncated_file_reads_as_zeros_and_marks_the_memory_broken(void **state)
 {
 	int fd = memfd(4 * PAGE);

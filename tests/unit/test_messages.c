@@ -91,6 +91,7 @@ static void try_one(uint32_t request, uint32_t size, unsigned fds)
 	assert_false(rig_reply(&more));
 }
 
+/* Clauses: payload-a */
 static void each_request_with_each_payload_and_number_of_descriptors(void **state)
 {
 	static const unsigned fds[] = { 0, 1, 2, 8, 9, 16 };
@@ -115,6 +116,7 @@ static void each_request_with_each_payload_and_number_of_descriptors(void **stat
 }
 
 /* DPDK 1407b0752e, 612e17cf6d: too strict, and not strict enough, about these. */
+/* Clauses: vring-kick-a, vring-call-a */
 static void no_descriptor_is_a_promise_in_both_directions(void **state)
 {
 	static const uint32_t ids[] = { VHOST_USER_SET_VRING_KICK, VHOST_USER_SET_VRING_CALL,
@@ -193,6 +195,7 @@ static void refuse_region(struct vhost_user_region bad, int fd)
 	assert_null(rig->dev.mem);
 }
 
+/* Clauses: memory-b */
 static void regions_that_are_nonsense_are_refused(void **state)
 {
 	static const struct {
@@ -246,6 +249,7 @@ static void only_memory_files_are_mapped(void **state)
 	close(memory);
 }
 
+/* Clauses: memory-b */
 static void overlapping_regions_are_refused(void **state)
 {
 	static const struct {
@@ -270,6 +274,7 @@ static void overlapping_regions_are_refused(void **state)
 	close(fds[1]);
 }
 
+/* Clauses: set-mem-table-a */
 static void a_table_must_agree_with_its_size_and_descriptors(void **state)
 {
 	struct vhost_user_memory table = { .regions = 1, .region = { good } };
@@ -329,6 +334,7 @@ static void pace(unsigned i)
 		rcu_drain();
 }
 
+/* Clauses: communication-b */
 static void good_and_bad_descriptors_are_all_closed_in_the_end(void **state)
 {
 	static const uint32_t ids[] = { VHOST_USER_SET_VRING_KICK, VHOST_USER_SET_VRING_CALL,

@@ -97,6 +97,7 @@ static void check_pair(struct virtio_net_hdr hdr, unsigned sender, unsigned rece
 	planned[plan]++;
 }
 
+/* Clauses: 5.1.6.4.1f, 5.1.6.4.1g */
 static void test_every_sender_to_every_receiver(void **state)
 {
 	static const uint8_t types[] = { 0, 1, 4, 5, 0x80, 0x81, 0x84 };

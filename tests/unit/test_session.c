@@ -67,6 +67,7 @@ static void start_ring(unsigned index, unsigned base)
 }
 
 /* As QEMU 10 does at a reconnect, a migrating one included: bases are not 0. */
+/* Clauses: protocol-features-a */
 static void qemus_order_brings_rings_up(void **state)
 {
 	rig_connect();
@@ -97,6 +98,7 @@ static void qemus_order_brings_rings_up(void **state)
 	assert_int_equal(rig->dev.ring[3]->vq.avail_next, 77);
 }
 
+/* Clauses: protocol-features-a */
 static void virtio_users_order_brings_rings_up(void **state)
 {
 	rig_handshake();
@@ -122,6 +124,7 @@ static void virtio_users_order_brings_rings_up(void **state)
 	assert_non_null(rig->dev.ring[1]->vq.call);
 }
 
+/* Clauses: mem-reg-a */
 static void memory_may_come_region_by_region(void **state)
 {
 	struct vhost_user_memory_region r = { .region = region() };
@@ -145,6 +148,7 @@ static void memory_may_come_region_by_region(void **state)
 	close(fd);
 }
 
+/* Clauses: communication-a, vring-base-c */
 static void get_vring_base_answers_with_index_and_base(void **state)
 {
 	struct vhost_user_vring_state s = { 1, 1234 };
@@ -167,6 +171,7 @@ static void get_vring_base_answers_with_index_and_base(void **state)
 	assert_true(rig_alive());
 }
 
+/* Clauses: reply-ack-c */
 static void answers_come_only_if_agreed_and_wanted(void **state)
 {
 	uint64_t features = MODERN;
@@ -228,6 +233,7 @@ static void nothing_is_agreed_to_that_was_not_offered(void **state)
 }
 
 /* CVE-2020-10723 */
+/* Clauses: vring-index-a */
 static void ring_numbers_beyond_the_last_are_refused_in_every_message(void **state)
 {
 	static const uint32_t bad[] = {
@@ -456,6 +462,7 @@ static void a_refusal_is_said_once_for_each_request(void **state)
 	assert_int_equal(logged(refuse_thrice, "warn"), 1);
 }
 
+/* Clauses: header-b */
 static void bad_headers_end_the_session(void **state)
 {
 	static const struct vhost_user_header bad[] = {

@@ -31,6 +31,7 @@ static unsigned pick(const struct steer_table *table, uint32_t flow, struct stee
 	return steer_pick(table, flow, &pairs);
 }
 
+/* Clauses: 5.1.6.5.6a */
 static void a_flow_goes_to_the_pair_it_was_sent_on(void **state)
 {
 	struct steer_table table = { { 0 } };
@@ -60,6 +61,7 @@ static void an_unknown_flow_goes_by_its_hash_to_every_pair_alike(void **state)
 	}
 }
 
+/* Clauses: 5.1.6.5.6b */
 static void a_pair_that_is_no_more_is_not_picked(void **state)
 {
 	struct steer_table table = { { 0 } };

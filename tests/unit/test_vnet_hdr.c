@@ -92,6 +92,7 @@ static void check_one(const struct virtio_net_hdr *sent, uint32_t len)
 
 #define EACH(i, array) for (unsigned i = 0; i < ARRAY_SIZE(array); i++)
 
+/* Clauses: 5.1.6.2.2b */
 static void a_header_is_taken_exactly_when_the_specification_allows_it(void **state)
 {
 	EACH(f, flags)
@@ -114,6 +115,7 @@ static void a_header_is_taken_exactly_when_the_specification_allows_it(void **st
 	assert_true(allowed > 1000);
 }
 
+/* Clauses: 5.1.6.1a */
 static void the_header_is_ten_bytes_only_for_legacy_drivers_without_mergeable_buffers(void **state)
 {
 	assert_int_equal(vnet_hdr_len(0), 10);
