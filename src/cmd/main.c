@@ -20,7 +20,8 @@ static const struct subcommand subcommands[] = {
 	{ "show", cmd_show, "show ports, queues, addresses, workers or features" },
 	{ "save", cmd_save, "print the running state as a configuration file" },
 	{ "bench", cmd_bench, "measure a switch with guests of its own" },
-	{ "conform", cmd_conform, "try any vhost-user back-end by the letter of the specification" },
+	{ "conform", cmd_conform,
+	  "try any vhost-user back-end by the letter of the specification" },
 	{ "version", cmd_version, "print the version" },
 };
 
