@@ -5,6 +5,7 @@ last run to fuzz/TARGET.log. `--keep` writes the smallest corpus that reaches as
 """
 import argparse
 import glob
+import math
 import os
 import re
 import shutil
@@ -17,6 +18,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, "build-fuzz")
 FOUND = os.path.join(ROOT, "fuzz")
 TREE = os.path.join(ROOT, "tests", "fuzz", "corpus")
+ROUND_SECONDS = 600  # of one target, and then it is another's turn: there is something to see
 INPUT_MAX = 4096  # FUZZ_INPUT_MAX
 INPUT_SECONDS = 10  # for one input; more is a hang
 MEMORY_MB = 2048
@@ -127,9 +129,14 @@ def main():
         seconds = max(1, arguments.hours * 3600 * arguments.jobs / len(names))
     build()
     started = time.monotonic()
-    print(f"{len(names)} targets, {seconds:.0f} s each, {arguments.jobs} at a time; what they find is in {FOUND}",
-          flush=True)
-    good = fuzz(names, seconds, arguments.jobs)
+    rounds = math.ceil(seconds / ROUND_SECONDS)
+    print(f"{len(names)} targets, {rounds} x {seconds / rounds:.0f} s each, {arguments.jobs} at a time; what they find "
+          f"is in {FOUND}", flush=True)
+    good = True
+    for number in range(rounds):
+        if rounds > 1:
+            print(f"[{(time.monotonic() - started) / 60:4.0f} min] round {number + 1} of {rounds}", flush=True)
+        good &= fuzz(names, seconds / rounds, arguments.jobs)
     print(f"{time.monotonic() - started:.0f} s; crashes: {len(os.listdir(folder('crashes')))} in {folder('crashes')}")
     if arguments.keep:
         keep(names)
