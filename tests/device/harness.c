@@ -24,7 +24,7 @@ static void become_switch(struct rig *rig)
 {
 	const char *binary = getenv("RINGWAY");
 	char port[PORTS][80];
-	char *argv[9 + 2 * PORTS];
+	char *argv[10 + 2 * PORTS];
 	unsigned n = 0;
 
 	argv[n++] = "ringway";
@@ -41,6 +41,8 @@ static void become_switch(struct rig *rig)
 		argv[n++] = "--port";
 		argv[n++] = port[i];
 	}
+	if (getenv("RINGWAY_TEST_NO_SANDBOX"))
+		argv[n++] = "--no-sandbox";
 	argv[n] = NULL;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	execv(binary ? binary : "./ringway", argv);
