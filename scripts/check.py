@@ -45,14 +45,15 @@ class Tally:
             print(f"  FAILED: {name}", flush=True)
 
     def add_program(self, program):
-        """One entry of meson's test log: its TAP points, or itself where it died without a word of failure."""
+        """One entry of meson's test log: its TAP points, or itself where it has none or died without a word."""
         failed_before, skipped_before = self.failed, self.skipped
-        for line in program["stdout"].splitlines():
-            point = POINT.match(line)
-            if point:
-                name = point.group(2)
-                skipped = "# SKIP" in name.upper()
-                self.add(point.group(1) == "ok", skipped, f"{program['name']}: {name}")
+        points = [point for point in map(POINT.match, program["stdout"].splitlines()) if point]
+        for point in points:
+            name = point.group(2)
+            skipped = "# SKIP" in name.upper()
+            self.add(point.group(1) == "ok", skipped, f"{program['name']}: {name}")
+        if not points and program["result"] == "OK":
+            self.add(True, False, program["name"])
         # cmocka says "not ok" of what it skips, and exits with 0.
         only_skipped = self.skipped > skipped_before and program["returncode"] == 0
         if program["result"] not in ("OK", "SKIP", "EXPECTEDFAIL") and self.failed == failed_before and not only_skipped:
