@@ -11,7 +11,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/cpu.h"
-#include "cmd/bench_load.h"
+#include "bench/line.h"
 
 #define STRETCH	    64 /* round trips */
 #define STRETCHES   1024

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `ringway bench`: this switch, measured between two guests played by this process. */
-#ifndef RINGWAY_CMD_BENCH_TABLE_H
-#define RINGWAY_CMD_BENCH_TABLE_H
+#ifndef RINGWAY_BENCH_TABLE_H
+#define RINGWAY_BENCH_TABLE_H
 
 #include "base/error.h"
 

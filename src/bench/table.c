@@ -7,7 +7,7 @@
  * before and after each run. The run's signals are blocked until it is over, so that nothing is
  * left behind.
  */
-#include "cmd/bench_table.h"
+#include "bench/table.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,22 +21,31 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cmd/bench_load.h"
+#include "bench/load.h"
 #include "control/client.h"
 
-#define GENERATOR_CPU 0
-#define SWITCH_CPU    "1"
-#define WINDOW	      256
-#define START_TRIES   500
-#define START_TRY_US  10000
+#define SWITCH_CPU   "1" /* the generator's is 0 */
+#define START_TRIES  500
+#define START_TRY_US 10000
 
-static const unsigned sizes[] = { 64, 256, 1518 };
-enum { CELLS = 2 * ARRAY_SIZE(sizes) };
+#define SWITCH_BOUND 0.95 /* busy for so much of the time: it is the switch that ends the speed */
+
+static const struct cell {
+	unsigned size;
+	bool data, packed;
+} cells[] = {
+	{ 64, false, false },  { 64, true, false },	    { 64, false, true },
+	{ 256, false, false }, { 256, true, false },	    { 1518, false, false },
+	{ 1518, true, false }, { 1518, false, true },	    { GUESTS_IMIX, false, false },
+	{ 9000, true, false }, { GUESTS_TSO, true, false },
+};
+enum { CELLS = ARRAY_SIZE(cells) };
 
 struct run {
 	struct load_result load;
 	double switch_cycles; /* busy, per frame */
 	double burst;	      /* frames */
+	double busy;	      /* share of its time */
 };
 
 struct bench {
@@ -129,16 +138,15 @@ static int interrupted(const sigset_t *signals)
 
 static int run_cell(struct bench *b, unsigned cell, struct run *ret, struct error *err)
 {
-	struct load_config c = { .socket = { b->socket[0], b->socket[1] },
-				 .size = sizes[cell / 2],
-				 .data = cell % 2,
-				 .seconds = b->config->seconds,
-				 .window = WINDOW,
-				 .queues = 1,
-				 .cpu = GENERATOR_CPU };
+	struct load_config c = { .guests = guests_config_default(), .seconds = b->config->seconds };
 	struct usage before, after;
 	int rc = ask_usage(b, &before, err);
 
+	c.guests.socket[0] = b->socket[0];
+	c.guests.socket[1] = b->socket[1];
+	c.guests.size = cells[cell].size;
+	c.guests.data = cells[cell].data;
+	c.guests.form.packed = cells[cell].packed;
 	if (!rc)
 		rc = load_run(&c, &ret->load, err);
 	if (!rc)
@@ -147,6 +155,8 @@ static int run_cell(struct bench *b, unsigned cell, struct run *ret, struct erro
 		return rc;
 	ret->switch_cycles = (after.cycles - before.cycles) / (after.frames - before.frames);
 	ret->burst = (after.frames - before.frames) / (after.bursts - before.bursts);
+	ret->busy =
+		ret->switch_cycles * ret->load.frames_per_s / ((double)clock_cycles_per_us() * 1e6);
 	return 0;
 }
 
@@ -207,41 +217,58 @@ static unsigned long long lost(const struct bench *b, unsigned cell)
 
 #define MEDIAN(b, cell, field) median(b, cell, offsetof(struct run, field))
 
+/* Whose speed the frames per second are. */
+static const char *bound_of(const struct bench *b, unsigned cell)
+{
+	return MEDIAN(b, cell, busy) < SWITCH_BOUND ? "generator" : "switch";
+}
+
 static void print_table(const struct bench *b)
 {
-	printf("Two guests, one worker, %u frames under way in both directions; medians of %u\n"
-	       "Cycles are those of the time stamp counter, %.3f GHz. Class: X separate cores,\n"
+	printf("Two guests, one worker, up to 256 buffers under way in both directions; medians of "
+	       "%u\nCycles are those of the time stamp counter, %.3f GHz. Class: X separate "
+	       "cores,\n"
 	       "S threads of one core; compare within one class only.\n\n"
-	       "size  touched      Mframes/s  switch cycles  generator cycles  burst  lost  "
-	       "class\n",
-	       WINDOW, b->config->repeat, (double)clock_cycles_per_us() / 1e3);
-	for (unsigned cell = 0; cell < CELLS; cell++)
-		printf("%4u  %-11s  %9.3f  %13.1f  %16.1f  %5.1f  %4llu  %s\n", sizes[cell / 2],
-		       cell % 2 ? "every byte" : "first line",
-		       MEDIAN(b, cell, load.frames_per_s) / 1e6, MEDIAN(b, cell, switch_cycles),
-		       MEDIAN(b, cell, load.cycles_per_frame), MEDIAN(b, cell, burst),
-		       lost(b, cell), class_of(b, cell));
+	       "size  touched     ring    Mframes/s  bound by   switch cycles  generator cycles  "
+	       "burst  lost  class\n",
+	       b->config->repeat, (double)clock_cycles_per_us() / 1e3);
+	for (unsigned cell = 0; cell < CELLS; cell++) {
+		char size[GUESTS_SIZE_TEXT];
+
+		guests_size_print(cells[cell].size, size);
+		printf("%4s  %-10s  %-6s  %9.3f  %-9s  %13.1f  %16.1f  %5.1f  %4llu  %s\n", size,
+		       cells[cell].data ? "every byte" : "first line",
+		       cells[cell].packed ? "packed" : "split",
+		       MEDIAN(b, cell, load.frames_per_s) / 1e6, bound_of(b, cell),
+		       MEDIAN(b, cell, switch_cycles), MEDIAN(b, cell, load.cycles_per_frame),
+		       MEDIAN(b, cell, burst), lost(b, cell), class_of(b, cell));
+	}
 }
 
 static void print_json(const struct bench *b)
 {
 	json_t *rows = json_array();
-	json_t *all = json_pack("{s:I, s:i, s:i, s:o}", "tsc_hz",
-				(json_int_t)clock_cycles_per_us() * 1000000, "window", WINDOW,
-				"repeat", (int)b->config->repeat, "cells", rows);
+	json_t *all =
+		json_pack("{s:I, s:i, s:o}", "tsc_hz", (json_int_t)clock_cycles_per_us() * 1000000,
+			  "repeat", (int)b->config->repeat, "cells", rows);
 
-	for (unsigned cell = 0; cell < CELLS; cell++)
-		json_array_append_new(rows,
-				      json_pack("{s:i, s:b, s:f, s:f, s:f, s:f, s:I, s:s}", "size",
-						(int)sizes[cell / 2], "data", (int)(cell % 2),
-						"frames_per_s", MEDIAN(b, cell, load.frames_per_s),
-						"cycles_per_frame", MEDIAN(b, cell, switch_cycles),
-						"cycles_per_frame_generator",
-						MEDIAN(b, cell, load.cycles_per_frame), "burst",
-						MEDIAN(b, cell, burst), "lost",
-						(json_int_t)lost(b, cell), "line_class",
-						class_of(b, cell)));
-	json_dumpf(all, stdout, JSON_INDENT(1));
+	for (unsigned cell = 0; cell < CELLS; cell++) {
+		char size[GUESTS_SIZE_TEXT];
+
+		guests_size_print(cells[cell].size, size);
+		json_array_append_new(
+			rows,
+			json_pack("{s:s, s:s, s:b, s:f, s:s, s:f, s:f, s:f, s:I, s:s}", "size",
+				  size, "ring", cells[cell].packed ? "packed" : "split", "data",
+				  (int)cells[cell].data, "frames_per_s",
+				  MEDIAN(b, cell, load.frames_per_s), "bound_by", bound_of(b, cell),
+				  "cycles_per_frame", MEDIAN(b, cell, switch_cycles),
+				  "cycles_per_frame_generator",
+				  MEDIAN(b, cell, load.cycles_per_frame), "burst",
+				  MEDIAN(b, cell, burst), "lost", (json_int_t)lost(b, cell),
+				  "line_class", class_of(b, cell)));
+	}
+	json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
 	printf("\n");
 	json_decref(all);
 }

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""`ringway bench` from outside: what each option asks for is what the switch sees, and what is reported is whole."""
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from rig import RigError
+from rig.switch import Switch
+from rig.tap import main
+
+SECONDS = 0.3
+TIMEOUT = 60
+
+
+def check(condition, complaint):
+    if not condition:
+        raise RigError(complaint)
+
+
+class Bench:
+    """A switch between two sockets, and one run at a time of `ringway bench` at it."""
+
+    def __init__(self, binary, folder):
+        self.sockets = [Path(folder) / name for name in "ab"]
+        self.switch = Switch(binary, folder, [f"{path.name} vhost-user listen={path}" for path in self.sockets],
+                             ["--workers", 1])
+
+    def command(self, *words):
+        return [self.switch.binary, "bench", *map(str, words), "--a", self.sockets[0], "--b", self.sockets[1]]
+
+    def run(self, *words, look=lambda: None, seconds=SECONDS):
+        """The JSON of one run, and what `look` made of the switch in the middle of it."""
+        child = subprocess.Popen([*self.command(*words), "--json", "--seconds", str(seconds)], text=True,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        end, seen = time.monotonic() + TIMEOUT, None
+        before = self.frames()
+        while seen is None and child.poll() is None and time.monotonic() < end:
+            time.sleep(0.05)
+            if self.frames() > before + 1000:
+                seen = look()
+        out, complaint = child.communicate(timeout=TIMEOUT)
+        check(child.returncode == 0 and not complaint, f"{words}: status {child.returncode}: {complaint.strip()}")
+        check(out.count("\n") == 1, f"{words}: not one line: {out!r}")
+        report = json.loads(out)
+        check(report["lost"] == 0 and report["received"] == report["sent"] > 0, f"{words}: {out}")
+        return report, seen
+
+    def frames(self):
+        return sum(port["ingress"]["frames"] for port in self.switch.show("port"))
+
+    def features(self):
+        return set(self.switch.show("port")[0]["features"])
+
+
+def test_load(tap, bench):
+    def seen(*words, look):
+        report, value = bench.run("load", *words, look=look, seconds=1)
+        check(value is not None, f"{words}: too short to be looked at")
+        return report, value
+
+    with tap.test("a run says what it was: as asked, or as the defaults are"):
+        report, _ = bench.run("load")
+        check((report["size"], report["ring"], report["queues"], report["macs"], report["entries"], report["data"],
+               report["window"]) == ("64", "split", 1, 1, 256, False, 256), report)
+        check(report["frames_per_s"] > 0 and report["cycles_per_frame_generator"] > 0 and
+              report["line_class"] in ("X", "S"), report)
+    with tap.test("--ring: each form is agreed to"):
+        usual = {"mrg_rxbuf", "event_idx"}
+        for words, features in (("split", usual), ("packed", usual | {"ring_packed"}),
+                                ("packed,in_order", usual | {"ring_packed", "in_order"}),
+                                ("split,indirect", usual | {"indirect_desc"}), ("split,-mergeable", {"event_idx"}),
+                                ("split,-event_idx", {"mrg_rxbuf"})):
+            report, agreed = seen("--ring", words, look=bench.features)
+            check(agreed & (usual | {"ring_packed", "in_order", "indirect_desc"}) == features, f"{words}: {agreed}")
+            check(report["ring"] == words, report)
+    with tap.test("--entries, --queues: rings of that size, and so many"):
+        report, rings = seen("--entries", 512, "--queues", 2,
+                             look=lambda: {(row["port"], row["queue"]): row["size"] for row in bench.switch.show("queue")})
+        check(rings == {(port, queue): 512 for port in "ab" for queue in range(4)}, rings)
+        check((report["entries"], report["queues"]) == (512, 2), report)
+    with tap.test("--macs: the switch learns as many of each guest"):
+        report, addresses = seen("--macs", 50, look=lambda: bench.switch.show("fdb"))
+        check(len(addresses) == 100 and report["macs"] == 50, len(addresses))
+    with tap.test("--size: bytes of a frame, in each form of large ones; --data touches them"):
+        for size, mean in ((64, 64), (1518, 1518), (9000, 9000), ("imix", 353.8), ("tso", 65214)):
+            for ring in ("split", "packed,indirect", "-mergeable", "-mergeable,indirect"):
+                before = bench.switch.show("port")
+                report, _ = bench.run("load", "--size", size, "--ring", ring, "--data")
+                frames, total = (sum(port["ingress"][key] - then["ingress"][key] for port, then in
+                                     zip(bench.switch.show("port"), before)) for key in ("frames", "bytes"))
+                # A few short announcements come first.
+                check(0.97 * mean < total / frames < 1.01 * mean, f"{size}, {ring}: {total} bytes, {frames} frames")
+                check(abs(report["frame_bytes"] - mean) < 1 and report["data"], report)
+    with tap.test("--window, --oneway: so many are under way, from A to B alone"):
+        before = bench.switch.port("b")["ingress"]["frames"]
+        report, _ = bench.run("load", "--window", 7, "--oneway")
+        back = bench.switch.port("b")["ingress"]["frames"] - before
+        check(report["window"] == 7 and report["oneway"] and back < 500 and back < report["received"] / 2, f"{back}: {report}")
+
+
+def test_refusals(tap, bench):
+    with tap.test("what cannot be is refused, in one line"):
+        for words, complaint in ((["--ring", "round"], "'round' is no form"), (["--ring", "-packe"], "'-packe'"),
+                                 (["--size", "10"], "from 60 to"), (["--size", "64K"], "number from"),
+                                 (["--entries", "100"], "power of two"), (["--macs", "0"], "number from"),
+                                 (["--entries", "8", "--size", "tso"], "needs 16 descriptors")):
+            run = subprocess.run(bench.command("load", *words), capture_output=True, text=True, timeout=TIMEOUT)
+            check(run.returncode in (1, 2) and complaint in run.stderr and run.stderr.count("\n") == 1 and not run.stdout,
+                  f"{words}: {run.returncode}: {run.stderr}{run.stdout}")
+
+
+def test_table(tap, bench):
+    with tap.test("by itself: a switch of its own, every cell reported"):
+        for words in ([], ["--json"]):
+            run = subprocess.run([bench.switch.binary, "bench", "--seconds", "0.05", "--repeat", "1", *words],
+                                 capture_output=True, text=True, timeout=TIMEOUT)
+            check(run.returncode == 0, run.stderr)
+        cells = json.loads(run.stdout)["cells"]
+        check({("64", "split", False), ("64", "packed", False), ("tso", "split", True)} <=
+              {(cell["size"], cell["ring"], cell["data"]) for cell in cells}, cells)
+        check(all(cell["frames_per_s"] > 0 and cell["cycles_per_frame"] > 0 and cell["lost"] == 0 and
+                  cell["bound_by"] in ("switch", "generator") for cell in cells), cells)
+
+
+def body(tap, arguments):
+    with tempfile.TemporaryDirectory(prefix="ringway-bench-") as folder:
+        bench = Bench(arguments.binary, folder)
+        try:
+            for test in (test_load, test_refusals, test_table):
+                test(tap, bench)
+        finally:
+            bench.switch.stop()
+
+
+if __name__ == "__main__":
+    main(__doc__, body)
