@@ -5,7 +5,8 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "base/clock.h"
 
 #define BURST	     32
 #define ANNOUNCEMENT 0x88b5 /* ethertype: local experimental */
@@ -41,7 +42,21 @@ static inline uint32_t stamp(struct guests *g, struct lane *lane, struct stamp *
 		pick_mac(s, g->config->macs, number);
 	if (unlikely(g->config->size == GUESTS_IMIX))
 		frames_set_length(s, len);
+	if (unlikely(flow->kept != NULL))
+		flow->kept[number % SENT_KEPT] = (struct sent){ clock_cycles(), g->asked };
 	return len;
+}
+
+static void note_latency(struct guests *g, const struct lane *lane, const struct sent *sent)
+{
+	uint64_t now = clock_cycles();
+
+	if (lane->guest == 1) {
+		g->asked = sent->when;
+		histogram_add(&g->times->one_way, now - sent->when);
+	} else if (sent->asked) {
+		histogram_add(&g->times->round_trip, now - sent->asked);
+	}
 }
 
 /* Counts an arrived frame; false if it is none of ours, whole. */
@@ -66,6 +81,8 @@ static inline bool account(struct guests *g, const struct lane *lane, const stru
 		g->lost--; /* late, and so taken for lost before */
 	}
 	g->received++;
+	if (unlikely(flow->kept != NULL))
+		note_latency(g, lane, &flow->kept[s->number % SENT_KEPT]);
 	return true;
 }
 
@@ -216,7 +233,8 @@ static unsigned turn_plain(struct guests *g, struct lane *lane)
 {
 	struct driver_done done[BURST];
 	void *back[BURST];
-	bool data = g->config->data, imix = g->config->size == GUESTS_IMIX;
+	bool echo = g->echo[lane->guest], data = g->config->data,
+	     imix = g->config->size == GUESTS_IMIX;
 	unsigned n = ring_take(lane->rx, done, MIN(BURST, ring_room(lane->tx))), sent = 0;
 
 	for (unsigned i = 0; i < n; i++)
@@ -230,13 +248,14 @@ static unsigned turn_plain(struct guests *g, struct lane *lane)
 
 		if (data && len > STAMP_LINE)
 			memcpy(g->scratch, (uint8_t *)s + STAMP_LINE, len - STAMP_LINE);
-		if (unlikely(!ours || !g->echo)) {
+		if (unlikely(!ours || !echo)) {
 			lane->spare[lane->spares++] = s;
 			continue;
 		}
-		len = stamp(g, lane, s);
 		if (data)
-			memcpy((uint8_t *)s + STAMP_LINE, g->scratch, len - STAMP_LINE);
+			memcpy((uint8_t *)s + STAMP_LINE, g->scratch,
+			       length_of(g, lane->flow->sent) - STAMP_LINE);
+		len = stamp(g, lane, s);
 		if (unlikely(imix))
 			ring_add_buffers(lane->tx, (void **)&s, 1, len, false);
 		else
@@ -284,14 +303,15 @@ static unsigned turn_chains(struct guests *g, struct lane *lane)
 
 		if (whole && g->config->data)
 			touch(g, frame.buffer, len, false);
-		if (!whole || !g->echo) {
+		if (!whole || !g->echo[lane->guest]) {
 			while (frame.n)
 				lane->spare[lane->spares++] = frame.buffer[--frame.n];
 			continue;
 		}
-		len = stamp(g, lane, s);
+		len = length_of(g, lane->flow->sent);
 		if (g->config->data)
 			touch(g, frame.buffer, len, true);
+		stamp(g, lane, s);
 		send_chain(g, lane, frame.buffer, frame.n, len);
 	}
 	return n;

@@ -11,6 +11,9 @@
  * headers and the number: it is read at arrival and written anew at sending. With `data` the rest
  * is copied out and in as well.
  *
+ * `times` asks for latencies: from when a frame of guest A was written until it is found at B, and
+ * until B's answer to it is found at A. The time of sending is kept here, not in the frame.
+ *
  * Frames that are one descriptor each (`plain`) have a path of their own, in bursts, since a
  * generator must cost less than what it measures. All others are chains: of the buffers that a
  * frame was merged from, of pieces of one large buffer, or a table with the header apart.
@@ -19,6 +22,7 @@
 #define RINGWAY_BENCH_GUESTS_H
 
 #include "bench/frames.h"
+#include "bench/histogram.h"
 #include "driver/driver.h"
 
 #define GUESTS_SIZE_MIN	   60
@@ -46,12 +50,24 @@ struct guests_config {
 	unsigned macs;	  /* addresses of each guest, which frames take at random */
 	unsigned cpu;	  /* for the thread */
 	bool data;	  /* touch every byte of each frame, not its first cache line alone */
+	bool timed;
+};
+
+/* When a frame was sent, and the one that it answers; TSC. */
+struct sent {
+	uint64_t when, asked;
+};
+#define SENT_KEPT 65536u /* more than can be under way: the last ones of each flow */
+
+struct times {
+	struct histogram one_way, round_trip; /* TSC cycles */
 };
 
 struct flow {
 	struct stamp stamp cache_aligned;
 	uint32_t sent;	   /* number of the next frame to send */
 	uint32_t expected; /* of the next to arrive; earlier ones arrived or are lost */
+	struct sent *kept; /* SENT_KEPT of them, by number; NULL: not timed */
 };
 
 /* The token of a frame under way that is not plain. */
@@ -69,6 +85,7 @@ struct lane {
 	struct chain *chains, *free; /* for all of the tx ring; those not in use */
 	struct flow *flow;	     /* that it sends */
 	unsigned guest;
+	bool awake; /* was called, and has not run dry since (load.c) */
 };
 
 struct guests {
@@ -82,9 +99,11 @@ struct guests {
 	uint32_t frame;	   /* bytes of the longest frame and its virtio-net header */
 	unsigned slots;	   /* of a tx ring that it takes */
 	bool plain;	   /* frames and buffers are one descriptor each */
-	bool echo;	   /* what arrives is sent back */
+	bool echo[2];	   /* what arrives at that guest is sent back */
 	uint64_t received, lost, calls;
 	uint8_t *scratch;
+	struct times *times; /* NULL: not timed */
+	uint64_t asked;	     /* `when` of the request that arrived last */
 };
 
 /* 64 bytes, one queue, one address each, a split ring of 256; the sockets are yet to be named. */
@@ -134,8 +153,9 @@ void guests_give_up(struct guests *g);
 /* 0, or -EPROTO if the device broke the rules. */
 int guests_check(const struct guests *g, struct error *err);
 
-/* Kicks that were made, and calls that came, since the guests were opened. */
+/* Kicks that were made since the guests were opened. */
 uint64_t guests_kicks(const struct guests *g);
+/* Calls that came; those rings are awake then. */
 uint64_t guests_calls(struct guests *g);
 
 #endif

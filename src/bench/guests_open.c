@@ -154,6 +154,11 @@ static int make_lane(struct guests *g, unsigned index)
 	lane->flow = &g->flow[index];
 	frames_make(&lane->flow->stamp, lane->guest, pair, g->frame, g->config->size == GUESTS_TSO);
 	lane->flow->stamp.flow = (uint16_t)index;
+	if (g->times) {
+		lane->flow->kept = calloc(SENT_KEPT, sizeof(*lane->flow->kept));
+		if (!lane->flow->kept)
+			return -ENOMEM;
+	}
 	lane->spare = calloc(rx->n + tx->n, sizeof(*lane->spare));
 	lane->chains = calloc(tx->n, sizeof(*lane->chains));
 	if (!lane->spare || !lane->chains)
@@ -201,10 +206,13 @@ static int make_lanes(struct guests *g, struct error *err)
 	g->lanes = 2 * g->config->queues;
 	g->lane = calloc(g->lanes, sizeof(*g->lane));
 	g->flow = aligned_alloc(CACHE_LINE, g->lanes * sizeof(*g->flow));
+	if (g->flow)
+		memset(g->flow, 0, g->lanes * sizeof(*g->flow));
 	g->scratch = calloc(1, MAX(g->buffer, g->frame));
-	if (!g->lane || !g->flow || !g->scratch)
+	if (g->config->timed)
+		g->times = calloc(1, sizeof(*g->times));
+	if (!g->lane || !g->flow || !g->scratch || (g->config->timed && !g->times))
 		return error_set(err, ENOMEM, "no memory");
-	memset(g->flow, 0, g->lanes * sizeof(*g->flow));
 	for (unsigned i = 0; i < g->lanes; i++) {
 		int rc = make_lane(g, i);
 
@@ -219,7 +227,6 @@ static int find_path(struct guests *g, struct error *err)
 {
 	unsigned heard = 0;
 
-	g->echo = false;
 	for (unsigned i = 0; i < PATH_TRIES; i++) {
 		for (unsigned k = 0; k < g->lanes; k++)
 			guests_announce(g, &g->lane[k]);
@@ -262,9 +269,12 @@ void guests_close(struct guests *g)
 		free(g->lane[i].spare);
 		free(g->lane[i].chains);
 	}
+	for (unsigned i = 0; i < g->lanes && g->flow; i++)
+		free(g->flow[i].kept);
 	free(g->lane);
 	free(g->flow);
 	free(g->scratch);
+	free(g->times);
 	driver_close(g->driver[0]);
 	driver_close(g->driver[1]);
 }
@@ -286,12 +296,16 @@ uint64_t guests_kicks(const struct guests *g)
 uint64_t guests_calls(struct guests *g)
 {
 	for (unsigned i = 0; i < g->lanes; i++) {
+		struct lane *lane = &g->lane[i];
 		uint64_t n;
 
-		if (read(g->lane[i].rx->call, &n, sizeof(n)) == sizeof(n))
+		if (read(lane->tx->call, &n, sizeof(n)) == sizeof(n))
 			g->calls += n;
-		if (read(g->lane[i].tx->call, &n, sizeof(n)) == sizeof(n))
-			g->calls += n;
+		if (read(lane->rx->call, &n, sizeof(n)) != sizeof(n))
+			continue;
+		g->calls += n;
+		lane->awake = true;
+		ring_calls_off(lane->rx);
 	}
 	return g->calls;
 }

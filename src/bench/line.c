@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How far two CPUs are apart: one thread writes a number, the other writes it back.
+ * How far two CPUs are apart: one thread writes a number, the other writes it back, both watching
+ * or both asleep until they are woken.
  *
  * The median of many short stretches is taken, so that being preempted (a poll-mode switch may own
  * one of the CPUs) spoils some stretches only.
  */
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "base/atomic.h"
 #include "base/clock.h"
@@ -22,9 +25,32 @@
 struct line {
 	uint64_t ping cache_aligned;
 	uint64_t pong cache_aligned;
+	int ping_fd, pong_fd; /* eventfds, to sleep on; -1: watch the numbers */
 	double stretch[STRETCHES];
 	unsigned n;
 };
+
+/* Waits for a number that is not `seen`. */
+static uint64_t hear(const uint64_t *number, int fd, uint64_t seen)
+{
+	uint64_t now, count;
+
+	if (fd >= 0 && read(fd, &count, sizeof(count)) < 0)
+		return STOP;
+	do {
+		now = load_acquire(number); /* partner: say() */
+	} while (now == seen);
+	return now;
+}
+
+static void say(uint64_t *number, int fd, uint64_t value)
+{
+	uint64_t one = 1;
+
+	store_release(number, value); /* partner: hear() */
+	if (fd >= 0 && write(fd, &one, sizeof(one)) < 0)
+		return; /* an eventfd is never full after so few */
+}
 
 static void *answer(void *arg)
 {
@@ -32,14 +58,8 @@ static void *answer(void *arg)
 	uint64_t seen = 0;
 
 	cpu_pin_self(1);
-	while (seen != STOP) {
-		uint64_t now = load_acquire(&line->ping); /* partner: ask() */
-
-		if (now != seen) {
-			seen = now;
-			store_release(&line->pong, now); /* partner: ask() */
-		}
-	}
+	while ((seen = hear(&line->ping, line->ping_fd, seen)) != STOP)
+		say(&line->pong, line->pong_fd, seen);
 	return NULL;
 }
 
@@ -47,6 +67,7 @@ static void *ask(void *arg)
 {
 	struct line *line = arg;
 	uint64_t begin = clock_ns(), number = 0;
+	unsigned trips = line->ping_fd < 0 ? STRETCH : 1;
 
 	cpu_pin_self(0);
 	while (line->n < STRETCHES) {
@@ -54,14 +75,13 @@ static void *ask(void *arg)
 
 		if (line->n && start - begin > DURATION_NS)
 			break;
-		for (unsigned i = 0; i < STRETCH; i++) {
-			store_release(&line->ping, ++number); /* partner: answer() */
-			while (load_acquire(&line->pong) != number)
-				;
+		for (unsigned i = 0; i < trips; i++) {
+			say(&line->ping, line->ping_fd, number + 1);
+			number = hear(&line->pong, line->pong_fd, number);
 		}
-		line->stretch[line->n++] = (double)(clock_ns() - start) / STRETCH;
+		line->stretch[line->n++] = (double)(clock_ns() - start) / trips;
 	}
-	store_release(&line->ping, STOP);
+	say(&line->ping, line->ping_fd, STOP);
 	return NULL;
 }
 
@@ -72,7 +92,8 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-double line_round_trip(void)
+/* The median time there and back, asleep or awake. */
+static double round_trip(bool asleep)
 {
 	pthread_t asking, answering;
 	struct line *line;
@@ -83,20 +104,35 @@ double line_round_trip(void)
 	line = aligned_alloc(CACHE_LINE, sizeof(*line));
 	if (!line)
 		return 0;
-	*line = (struct line){ .n = 0 };
+	*line = (struct line){ .ping_fd = asleep ? eventfd(0, EFD_CLOEXEC) : -1,
+			       .pong_fd = asleep ? eventfd(0, EFD_CLOEXEC) : -1 };
 	if (!pthread_create(&answering, NULL, answer, line)) {
 		if (!pthread_create(&asking, NULL, ask, line))
 			pthread_join(asking, NULL);
 		else
-			store_release(&line->ping, STOP);
+			say(&line->ping, line->ping_fd, STOP);
 		pthread_join(answering, NULL);
 	}
 	if (line->n) {
 		qsort(line->stretch, line->n, sizeof(line->stretch[0]), by_value);
 		median = line->stretch[line->n / 2];
 	}
+	if (line->ping_fd >= 0)
+		close(line->ping_fd);
+	if (line->pong_fd >= 0)
+		close(line->pong_fd);
 	free(line);
 	return median;
+}
+
+double line_round_trip(void)
+{
+	return round_trip(false);
+}
+
+double line_wake_up(void)
+{
+	return round_trip(true) / 2;
 }
 
 const char *line_class(double round_trip_ns)

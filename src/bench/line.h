@@ -11,4 +11,10 @@
 double line_round_trip(void);
 const char *line_class(double round_trip_ns);
 
+/*
+ * Time for a thread on CPU 0 to wake one that sleeps on CPU 1, through an eventfd, in ns: half of
+ * there and back. 0 if there is one CPU only. Takes up to 50 ms.
+ */
+double line_wake_up(void);
+
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `ringway bench load`: loads two vhost-user ports, of whatever switch.
+ * `ringway bench load`, `ringway bench latency`: load two vhost-user ports, of whatever switch.
  * `ringway bench`: the whole measurement with a switch of its own (bench/table.c).
  */
 #include <stdio.h>
@@ -26,26 +26,45 @@
 	"  --cpu N        the CPU to run on (0)\n"                                            \
 	"  --json         one line of JSON in place of text\n"
 
+#define HELP_PACE                                                                               \
+	"  --rate R       an open loop: A sends R frames a second at random times, B answers\n" \
+	"  --seed N       of those random times (1)\n"                                          \
+	"  --oneway       from A to B only; B does not answer\n"                                \
+	"  --calls        the guests sleep until they are called; else they poll\n"
+
 static const char help_load[] =
 	"usage: ringway bench load --a PATH --b PATH [option ...]\n"
 	"\n"
-	"Plays two guests at the vhost-user sockets A and B, in one polling thread, and sends\n"
-	"frames between them in a closed loop. Any switch with two such sockets will do.\n"
+	"Plays two guests at the vhost-user sockets A and B, in one thread, and sends frames\n"
+	"between them in a closed loop. Any switch with two such sockets will do.\n"
 	"\n"
 	"options:\n" HELP_GUESTS
-	"  --window N     frames under way at any time (as many as 256 buffers hold)\n"
-	"  --oneway       from A to B only\n"
+	"  --window N     frames under way at any time (as many as 256 buffers hold)\n" HELP_PACE
 	"\n"
 	"example:\n"
 	"  ringway bench load --a /tmp/vm1.sock --b /tmp/vm2.sock --size 1500 --ring packed\n";
 
+static const char help_latency[] =
+	"usage: ringway bench latency --a PATH --b PATH [option ...]\n"
+	"\n"
+	"Plays two guests at the vhost-user sockets A and B, and measures how long a frame takes\n"
+	"from A to B, and until the answer to it is back. A sends when an answer has come, so "
+	"that\n"
+	"--window requests are always under way, or at a rate.\n"
+	"\n"
+	"options:\n" HELP_GUESTS "  --window N     requests under way at any time (1)\n" HELP_PACE
+	"\n"
+	"example:\n"
+	"  ringway bench latency --a /tmp/vm1.sock --b /tmp/vm2.sock --rate 100000 --calls\n";
+
 static const char help_bench[] =
 	"usage: ringway bench [--seconds S] [--repeat N] [--json]\n"
-	"       ringway bench load ...\n"
+	"       ringway bench load|latency ...\n"
 	"\n"
 	"Measures this switch between two guests that it plays itself: starts a switch with one\n"
 	"worker on CPU 1, plays both guests on CPU 0, runs each load several times, interleaved,\n"
-	"and prints medians. 'ringway bench load --help' explains the generator by itself.\n"
+	"and prints medians. 'ringway bench load' is the generator by itself, for any switch, and\n"
+	"'ringway bench latency' the same with times; both explain themselves with --help.\n"
 	"\n"
 	"options:\n"
 	"  --seconds S    of each run (1)\n"
@@ -55,7 +74,6 @@ static const char help_bench[] =
 	"example:\n"
 	"  ringway bench --seconds 2 --repeat 5\n";
 
-/* What `load` and `latency` have in common. */
 #define OPTIONS_GUESTS                                                                             \
 	{ "a", 1, NULL, 'a' }, { "b", 1, NULL, 'b' }, { "size", 1, NULL, 's' },                    \
 		{ "seconds", 1, NULL, 't' }, { "queues", 1, NULL, 'q' }, { "macs", 1, NULL, 'm' }, \
@@ -66,9 +84,8 @@ static const char help_bench[] =
 	}
 
 static const struct option load_options[] = {
-	OPTIONS_GUESTS,
-	{ "window", 1, NULL, 'w' },
-	{ "oneway", 0, NULL, 'o' },
+	OPTIONS_GUESTS,		  { "window", 1, NULL, 'w' }, { "rate", 1, NULL, 'R' },
+	{ "seed", 1, NULL, 'S' }, { "oneway", 0, NULL, 'o' }, { "calls", 0, NULL, 'C' },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -107,9 +124,7 @@ static int size(unsigned *ret)
 	return whole("bench", "--size", GUESTS_SIZE_MIN, GUESTS_SIZE_MAX, ret);
 }
 
-/* An option of the guests; any other is a mistake. */
-static int take_guests_option(struct guests_config *c, double *seconds, bool *json, int o,
-			      char **argv)
+static int take_guests_option(struct guests_config *c, int o, char **argv)
 {
 	struct error err;
 
@@ -120,8 +135,6 @@ static int take_guests_option(struct guests_config *c, double *seconds, bool *js
 		return CMD_DONE;
 	case 's':
 		return size(&c->size);
-	case 't':
-		return number("bench", "--seconds", 0.01, 86400, seconds);
 	case 'q':
 		return whole("bench", "--queues", 1, DRIVER_PAIRS_MAX, &c->queues);
 	case 'm':
@@ -137,23 +150,47 @@ static int take_guests_option(struct guests_config *c, double *seconds, bool *js
 	case 'd':
 		c->data = true;
 		return CMD_DONE;
-	case 'j':
-		*json = true;
-		return CMD_DONE;
 	default:
 		return cmd_bad_option("bench", argv);
 	}
 }
 
-static int check_guests(const struct guests_config *c, char **argv)
+static int take_load_option(struct load_config *c, bool *json, int o, char **argv)
 {
+	switch (o) {
+	case 't':
+		return number("bench", "--seconds", 0.01, 86400, &c->seconds);
+	case 'w':
+		return whole("bench", "--window", 1, LOAD_WINDOW_MAX, &c->window);
+	case 'R':
+		return number("bench", "--rate", 1, LOAD_RATE_MAX, &c->rate);
+	case 'S':
+		return whole("bench", "--seed", 0, UINT32_MAX, &c->seed);
+	case 'o':
+		c->oneway = true;
+		return CMD_DONE;
+	case 'C':
+		c->calls = true;
+		return CMD_DONE;
+	case 'j':
+		*json = true;
+		return CMD_DONE;
+	default:
+		return take_guests_option(&c->guests, o, argv);
+	}
+}
+
+static int check_load(const struct load_config *c, char **argv)
+{
+	const struct guests_config *guests = &c->guests;
+
 	if (argv[optind])
 		return cmd_usage("bench", "'%s' is too much", argv[optind]);
-	if (!c->socket[0] || !c->socket[1])
+	if (!guests->socket[0] || !guests->socket[1])
 		return cmd_usage("bench", "both --a and --b are needed");
-	if (!c->form.packed && c->entries & (c->entries - 1))
+	if (!guests->form.packed && guests->entries & (guests->entries - 1))
 		return cmd_usage("bench", "--entries %u: a split ring has a power of two",
-				 c->entries);
+				 guests->entries);
 	return CMD_DONE;
 }
 
@@ -178,18 +215,41 @@ static void print_line(json_t *object)
 	json_decref(object);
 }
 
+static void print_times(const char *what, const struct load_times *t)
+{
+	if (t->n)
+		printf("%s: p50 %.2f, p99 %.2f, p99.9 %.2f, max %.2f us\n", what,
+		       (double)t->p50 / 1e3, (double)t->p99 / 1e3, (double)t->p999 / 1e3,
+		       (double)t->max / 1e3);
+}
+
 static void print_load(const struct load_config *c, const struct load_result *r)
 {
 	char size_text[GUESTS_SIZE_TEXT];
 
 	guests_size_print(c->guests.size, size_text);
 	printf("%s bytes: %.3f Mframes/s, %llu received, %llu lost in %.2f s\n"
-	       "generator: %.1f cycles, %.4f kicks, %.4f calls a frame, at %.3f GHz\n"
-	       "cache line between CPUs 0 and 1: %.0f ns there and back (class %s)\n",
+	       "generator: %.1f cycles, %.4f kicks, %.4f calls a frame, at %.3f GHz\n",
 	       size_text, r->frames_per_s / 1e6, (unsigned long long)r->received,
 	       (unsigned long long)r->lost, r->seconds, r->cycles_per_frame, r->kicks_per_frame,
-	       r->calls_per_frame, (double)clock_cycles_per_us() / 1e3, r->line_round_trip_ns,
-	       line_class(r->line_round_trip_ns));
+	       r->calls_per_frame, (double)clock_cycles_per_us() / 1e3);
+	print_times("one way", &r->one_way);
+	print_times("there and back", &r->round_trip);
+	print_times("sent late by", &r->late);
+	printf("between CPUs 0 and 1: a cache line %.0f ns there and back (class %s), a wake-up "
+	       "%.1f us\n",
+	       r->line_round_trip_ns, line_class(r->line_round_trip_ns), r->wake_up_ns / 1e3);
+}
+
+/* Only where there is something to tell. */
+static void add_times(json_t *object, const char *key, const struct load_times *t)
+{
+	if (t->n)
+		json_object_set_new(object, key,
+				    json_pack("{s:I, s:I, s:I, s:I, s:I}", "n", (json_int_t)t->n,
+					      "p50", (json_int_t)t->p50, "p99", (json_int_t)t->p99,
+					      "p999", (json_int_t)t->p999, "max",
+					      (json_int_t)t->max));
 }
 
 static void print_load_json(const struct load_config *c, const struct load_result *r)
@@ -197,39 +257,45 @@ static void print_load_json(const struct load_config *c, const struct load_resul
 	json_t *all = describe_guests(&c->guests);
 
 	json_object_update_new(
-		all, json_pack("{s:i, s:b, s:f, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:s}",
-			       "window", (int)r->window, "oneway", (int)c->oneway, "seconds",
-			       r->seconds, "sent", (json_int_t)r->sent, "received",
-			       (json_int_t)r->received, "lost", (json_int_t)r->lost, "frames_per_s",
-			       r->frames_per_s, "cycles_per_frame_generator", r->cycles_per_frame,
-			       "kicks_per_frame", r->kicks_per_frame, "calls_per_frame",
-			       r->calls_per_frame, "line_round_trip_ns", r->line_round_trip_ns,
-			       "line_class", line_class(r->line_round_trip_ns)));
+		all, json_pack("{s:i, s:b, s:b, s:f, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f}",
+			       "window", (int)r->window, "oneway", (int)c->oneway, "calls",
+			       (int)c->calls, "seconds", r->seconds, "sent", (json_int_t)r->sent,
+			       "received", (json_int_t)r->received, "lost", (json_int_t)r->lost,
+			       "frames_per_s", r->frames_per_s, "cycles_per_frame_generator",
+			       r->cycles_per_frame, "cpu", r->cpu, "kicks_per_frame",
+			       r->kicks_per_frame, "calls_per_frame", r->calls_per_frame));
+	json_object_update_new(all, json_pack("{s:f, s:s, s:f}", "line_round_trip_ns",
+					      r->line_round_trip_ns, "line_class",
+					      line_class(r->line_round_trip_ns), "wake_up_ns",
+					      r->wake_up_ns));
+	if (c->rate)
+		json_object_update_new(all, json_pack("{s:f, s:i, s:f}", "rate", c->rate, "seed",
+						      (int)c->seed, "sent_per_s", r->sent_per_s));
+	add_times(all, "one_way_ns", &r->one_way);
+	add_times(all, "round_trip_ns", &r->round_trip);
+	add_times(all, "late_ns", &r->late);
 	print_line(all);
 }
 
 static int bench_load(int argc, char **argv)
 {
-	struct load_config c = { .guests = guests_config_default(), .seconds = 3 };
+	struct load_config c = { .guests = guests_config_default(), .seconds = 3, .seed = 1 };
+	bool timed = !strcmp(argv[0], "latency"), json = false;
 	struct load_result r;
 	struct error err;
-	bool json = false;
 	int o, status = CMD_DONE;
 
+	c.guests.timed = timed;
+	c.window = timed ? 1 : 0;
 	while (!status && (o = getopt_long(argc, argv, "h", load_options, NULL)) != -1) {
 		if (o == 'h') {
-			fputs(help_load, stdout);
+			fputs(timed ? help_latency : help_load, stdout);
 			return CMD_DONE;
 		}
-		if (o == 'w')
-			status = whole("bench", "--window", 1, LOAD_WINDOW_MAX, &c.window);
-		else if (o == 'o')
-			c.oneway = true;
-		else
-			status = take_guests_option(&c.guests, &c.seconds, &json, o, argv);
+		status = take_load_option(&c, &json, o, argv);
 	}
 	if (!status)
-		status = check_guests(&c.guests, argv);
+		status = check_load(&c, argv);
 	if (status)
 		return status;
 	if (load_run(&c, &r, &err))
@@ -248,7 +314,7 @@ int cmd_bench(int argc, char **argv)
 	struct error err;
 	int o, status = CMD_DONE;
 
-	if (argc > 1 && !strcmp(argv[1], "load"))
+	if (argc > 1 && (!strcmp(argv[1], "load") || !strcmp(argv[1], "latency")))
 		return bench_load(argc - 1, argv + 1);
 	while (!status && (o = getopt_long(argc, argv, "h", options, NULL)) != -1) {
 		if (o == 'h') {

@@ -22,7 +22,7 @@ from rig.tap import main
 READY_SECONDS = 20
 END_SECONDS = 1  # what is promised
 COMMANDS = [["run"], ["port"], ["port", "add"], ["port", "del"], ["port", "set"], ["show"], ["save"], ["version"],
-            ["bench"], ["bench", "load"], ["conform"]]
+            ["bench"], ["bench", "load"], ["bench", "latency"], ["conform"]]
 NOBODY = 65534
 KEYS = {
     "port": {"name", "kind", "options", "state", "reason", "features", "queue_pairs", "mtu", "last_error", "pending",
