@@ -25,6 +25,7 @@ PACKAGES = ["qemu-system-x86", "busybox-static", "ethtool", "iperf3", "iproute2"
 TOOLS = ["busybox", "ethtool", "iperf3", "ip", "sockperf", "tcpdump"]
 FIRMWARE = ["usr/share/qemu", "usr/share/seabios", "usr/lib/ipxe/qemu"]
 KERNEL_PACKAGE = "linux-image-cloud-amd64"
+OVS_PACKAGES = ["openvswitch-switch-dpdk"]  # installed it would start a service of its own
 BACKPORTS = ["bookworm"]  # releases whose own QEMU is too old
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
@@ -69,8 +70,8 @@ def locked(name):
         yield
 
 
-class Peers:
-    """What is needed to run a guest: programs, their environment, the kernel and its modules."""
+class Unpacked:
+    """Programs from a folder of unpacked packages, and what environment they run in."""
 
     def __init__(self, root):
         self.root = Path(root)
@@ -81,6 +82,29 @@ class Peers:
         """The program's path, from the cache first, then from the machine; None if neither has it."""
         own = [str(self.root / d) for d in ("usr/bin", "bin", "usr/sbin", "sbin")]
         return shutil.which(name, path=":".join(own + [os.environ.get("PATH", ""), "/usr/sbin", "/sbin"]))
+
+    def file(self, path):
+        """A file's path, from the cache first, then from the machine; None if neither has it."""
+        return next((root / path for root in (self.root, Path("/")) if (root / path).exists()), None)
+
+
+class OpenVswitch(Unpacked):
+    """Open vSwitch with DPDK."""
+
+    def daemon(self):
+        return self.file("usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk")
+
+    def schema(self):
+        return self.file("usr/share/openvswitch/vswitch.ovsschema")
+
+    def complete(self):
+        programs = [self.daemon(), *map(self.tool, ("ovsdb-server", "ovsdb-tool", "ovs-vsctl", "ovs-appctl"))]
+        return bool(self.schema() and all(programs) and
+                    subprocess.run([programs[0], "--version"], env=self.env, capture_output=True).returncode == 0)
+
+
+class Peers(Unpacked):
+    """What is needed to run a guest: programs, their environment, the kernel and its modules."""
 
     @functools.cache
     def qemu(self):
@@ -98,7 +122,7 @@ class Peers:
 
     def network_boot(self):
         """Whether QEMU's virtio-net has iPXE in its ROM; QEMU's package brings it along."""
-        return any((root / FIRMWARE[-1] / "efi-virtio.rom").exists() for root in (self.root, Path("/")))
+        return bool(self.file(f"{FIRMWARE[-1]}/efi-virtio.rom"))
 
     def kernel(self):
         return next(iter(sorted(self.root.glob("boot/vmlinuz-*"))), None)
@@ -156,15 +180,19 @@ class Apt:
         self._output("apt-get", "update", "--error-on=any")
         self._output("apt-get", "autoclean")  # what an earlier, unfinished run has of older versions
 
-    def download(self):
-        """All packages that have to be unpacked, as paths."""
-        self._output("apt-get", "install", "--yes", "--download-only", "--no-install-recommends", *PACKAGES)
+    def download(self, packages):
+        """These packages and those that they need and the machine has not."""
+        self._output("apt-get", "install", "--yes", "--download-only", "--no-install-recommends", *packages)
+
+    def download_kernel(self):
         depends = self._output("apt-cache", "depends", KERNEL_PACKAGE)
         kernel = re.search(r"Depends: (linux-image-\S+)", depends).group(1)
-        archives = self.work / "archives"
-        if not list(archives.glob(f"{kernel}_*.deb")):
-            self._output("apt-get", "download", kernel, cwd=archives)
-        return sorted(archives.glob("*.deb"))
+        if not list((self.work / "archives").glob(f"{kernel}_*.deb")):
+            self._output("apt-get", "download", kernel, cwd=self.work / "archives")
+
+    def packages(self):
+        """All that were downloaded, as paths."""
+        return sorted((self.work / "archives").glob("*.deb"))
 
 
 def unpack(packages, root):
@@ -181,20 +209,20 @@ def say(started, text):
     print(f"fetch: {time.monotonic() - started:5.1f} s  {text}", file=sys.stderr, flush=True)
 
 
-@functools.cache
-def peers():
-    """The peers, fetched first if they are not in the cache yet."""
-    with locked("peers"):
-        found = Peers(cache_dir() / "peers")
+def bring(name, kind, what, download):
+    """The cache entry of that name, as `kind` has it; fetched first if it is not complete."""
+    with locked(name):
+        found = kind(cache_dir() / name)
         if found.complete():
             return found
         started = time.monotonic()
-        work = cache_dir() / "apt"
+        work = cache_dir() / f"{name}.apt"
         say(started, "reading the package lists")
         apt = Apt(work)
         apt.update()
-        say(started, "downloading QEMU, a kernel and tools (30 to 100 MB)")
-        packages = apt.download()
+        say(started, f"downloading {what}")
+        download(apt)
+        packages = apt.packages()
         say(started, f"unpacking {len(packages)} packages into {found.root}")
         unpack(packages, found.root)
         if not found.complete():
@@ -202,6 +230,20 @@ def peers():
         shutil.rmtree(work)
         say(started, "done")
         return found
+
+
+@functools.cache
+def peers():
+    """What the guests need, fetched first if it is not in the cache yet."""
+    def download(apt):
+        apt.download(PACKAGES)
+        apt.download_kernel()
+    return bring("peers", Peers, "QEMU, a kernel and tools (30 to 100 MB)", download)
+
+
+@functools.cache
+def open_vswitch():
+    return bring("openvswitch", OpenVswitch, "Open vSwitch (10 MB)", lambda apt: apt.download(OVS_PACKAGES))
 
 
 def main():
