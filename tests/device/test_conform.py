@@ -54,9 +54,11 @@ def test_what_is_missing(tap, binary, folder):
 def test_crash(tap, binary, folder):
     with tap.test("a back-end that ends is told as crashed, started again, and the rest is run"):
         script = folder / "short-lived"
-        # It dies of the second connection: the first is the kit's look at what is offered.
-        script.write_text(f"#!/bin/sh\n{' '.join(f'{word!r}' for word in switch(binary, folder, 'a'))} &\n"
-                          "sleep 1\nkill -9 $!\nwait\nkill -SEGV $$\n")
+        # It dies when the rings of a case are up.
+        command = " ".join(f"{word!r}" for word in switch(binary, folder, "a") if word != "--quiet")
+        script.write_text(f"#!/bin/sh\n{command} 2>'{folder}/short.log' &\n"
+                          f"until grep -qs ' up: ' '{folder}/short.log'; do sleep 0.01; done\n"
+                          "kill -9 $!\nwait\nkill -SEGV $$\n")
         script.chmod(0o755)
         status, told = conform(binary, folder, "a", [str(script)], "--case", "kicks-as-asked", "--timeout", "3")
         check(status == 1, f"status {status}")
