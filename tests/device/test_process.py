@@ -221,6 +221,8 @@ def test_users(tap, place):
 
 
 def body(tap, arguments):
+    # Whoever runs the tests under nohup has it ignored, which switches would inherit.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     for test in (test_limits, test_descriptors, test_signals, test_log, test_levels, test_users):
         with Place(arguments.binary) as place:
             test(tap, place)
