@@ -46,6 +46,8 @@ def test_limits(tap, place):
                     switch.communicate()
                     check(switch.returncode == 0, f"with {size} MiB it ran, but ended with {switch.returncode}")
                     break
+                if switch.returncode == 127:
+                    continue  # too little for its libraries, which the loader says
                 refused += 1
                 check(switch.returncode == 1 and said.count("\n") == 1 and "ulimit" in said,
                       f"{size} MiB: status {switch.returncode}: {said}")
