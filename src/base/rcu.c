@@ -2,6 +2,7 @@
 #include "base/rcu.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #ifdef RINGWAY_TSAN
@@ -12,20 +13,33 @@ char rcu_tsan_grace;
 static uint64_t rcu_queued, rcu_released;
 static bool rcu_started;
 
-static void *do_nothing(void *arg)
+static void *tell_id(void *arg)
 {
-	return arg;
+	*(pid_t *)arg = gettid();
+	return NULL;
+}
+
+/* A thread that was joined still counts for a moment, until the kernel has forgotten it. */
+static void wait_forgotten(pid_t id)
+{
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d", id);
+	for (unsigned ms = 0; ms < 100 && !access(path, F_OK); ms++)
+		usleep(1000);
 }
 
 int rcu_start(void)
 {
 	pthread_t thread;
+	pid_t id = 0;
 	/* liburcu cannot say that there is no thread to be had; this can. */
-	int r = pthread_create(&thread, NULL, do_nothing, NULL);
+	int r = pthread_create(&thread, NULL, tell_id, &id);
 
 	if (r)
 		return -r;
 	pthread_join(thread, NULL);
+	wait_forgotten(id);
 	get_default_call_rcu_data();
 	rcu_started = true;
 	return 0;
