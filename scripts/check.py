@@ -24,7 +24,7 @@ VARIANTS = [
     ("build", [], ["plain", "guests"]),
 ]
 
-FUZZ_SECONDS = 8
+FUZZ_SECONDS = 5
 FULL_TIMES = 10  # as long as a sample may a whole attack take
 
 POINT = re.compile(r"^(not ok|ok)\b(?:\s+\d+)?\s*-?\s*(.*)$")
