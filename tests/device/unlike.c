@@ -525,3 +525,36 @@ bool unlike_run(struct rig *rig, const struct unlike *from, struct unlike *to, b
 		    wrong) &&
 	       same("dropped", n.dropped, t.too_big + t.full, wrong);
 }
+
+void unlike_meet(struct rig *rig, struct unlike d[2], unsigned a, unsigned b,
+		 const struct driver_config *like_b)
+{
+	unlike_open(rig, 0, a, NULL, &d[0]);
+	unlike_open(rig, 1, b, like_b, &d[1]);
+	assert_passes(d[0].d, d[1].d);
+}
+
+void unlike_part(struct unlike d[2])
+{
+	assert_passes(d[0].d, d[1].d);
+	driver_close(d[0].d);
+	driver_close(d[1].d);
+}
+
+void unlike_make_tcp(struct unlike_packet *p, const struct unlike *from, uint32_t payload,
+		     uint32_t gso_size, uint32_t seed)
+{
+	p->shape = (struct plain_shape){ .protocol = 6, .payload = payload, .seed = seed };
+	p->gso_size = gso_size;
+	assert_true(unlike_make(p, from, 1));
+}
+
+void unlike_expect(struct unlike *to, const struct unlike_packet *p)
+{
+	struct unlike_fate fate;
+	char wrong[UNLIKE_TEXT];
+
+	if (!unlike_receive(to, p, &fate, wrong))
+		fail_msg("%s", wrong);
+	assert_false(fate.full);
+}

@@ -98,4 +98,14 @@ bool unlike_receive(struct unlike *to, const struct unlike_packet *p, struct unl
 bool unlike_run(struct rig *rig, const struct unlike *from, struct unlike *to, bool few,
 		struct unlike_tally *tally, char wrong[UNLIKE_TEXT]);
 
+/* For tests: drivers at ports 0 and 1, both known to the switch, that go when they have parted. */
+void unlike_meet(struct rig *rig, struct unlike d[2], unsigned a, unsigned b,
+		 const struct driver_config *like_b);
+void unlike_part(struct unlike d[2]);
+/* TCP over IPv4, for port 1. */
+void unlike_make_tcp(struct unlike_packet *p, const struct unlike *from, uint32_t payload,
+		     uint32_t gso_size, uint32_t seed);
+/* All of it has to arrive. */
+void unlike_expect(struct unlike *to, const struct unlike_packet *p);
+
 #endif
