@@ -6,6 +6,7 @@
  * cycles, which leave out what cache misses between CPUs cost.
  */
 #include <errno.h>
+#include <linux/virtio_net.h>
 #include <linux/virtio_ring.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,10 +17,28 @@
 #include "base/clock.h"
 #include "guest/memory.h"
 #include "guest/sigbus.h"
+#include "net/checksum.h"
 #include "switch/switch.h"
 
 #define RING	    256u
 #define ROUND_BATCH BATCH_FRAMES
+#define TCP_HEADERS 54u /* Ethernet, IPv4, TCP */
+#define SEGMENT	    1460u
+
+/* What is done to a frame: to a TCP packet, but for the first. */
+static const struct form {
+	const char *name;
+	uint8_t flags, gso_type;
+	uint64_t receiver; /* features */
+} forms[] = {
+	{ "plain", 0, 0, 0 },
+	{ "pass", VIRTIO_NET_HDR_F_NEEDS_CSUM, 0, BIT(VIRTIO_NET_F_GUEST_CSUM) },
+	{ "finish", VIRTIO_NET_HDR_F_NEEDS_CSUM, 0, 0 },
+	{ "cut", VIRTIO_NET_HDR_F_NEEDS_CSUM, VIRTIO_NET_HDR_GSO_TCPV4,
+	  BIT(VIRTIO_NET_F_GUEST_CSUM) },
+	{ "cut-finish", VIRTIO_NET_HDR_F_NEEDS_CSUM, VIRTIO_NET_HDR_GSO_TCPV4, 0 },
+};
+static const struct form *form = &forms[0];
 
 /* From one buffer to the next: not a power of 2, or all of them would meet in the same cache sets.
  */
@@ -85,6 +104,11 @@ static void ring_start(struct guest *g, struct virtq *vq, unsigned number, uint1
 			    BIT(VIRTIO_RING_F_INDIRECT_DESC),
 	};
 
+	if (flags & VRING_DESC_F_WRITE)
+		setup.features |= form->receiver;
+	else if (form->flags)
+		setup.features |= BIT(VIRTIO_NET_F_CSUM) | BIT(VIRTIO_NET_F_HOST_TSO4);
+
 	for (unsigned i = 0; i < RING; i++) {
 		desc[i] = (struct vring_desc){ .addr = buffers + i * (uint64_t)stride,
 					       .len = len,
@@ -95,6 +119,27 @@ static void ring_start(struct guest *g, struct virtq *vq, unsigned number, uint1
 		die("ring");
 	virtq_start(vq, &setup);
 	virtq_set_enabled(vq, true);
+}
+
+/* The headers, as far as the switch looks at them. */
+static void make_tcp(uint8_t *frame, uint32_t len)
+{
+	struct virtio_net_hdr hdr = { .flags = form->flags,
+				      .gso_type = form->gso_type,
+				      .hdr_len = TCP_HEADERS,
+				      .gso_size = form->gso_type ? SEGMENT : 0,
+				      .csum_start = 34,
+				      .csum_offset = CSUM_OFFSET_TCP };
+	uint32_t ip_len = len - ETH_HLEN;
+
+	memcpy(frame - VNET_HDR_LEN, &hdr, sizeof(hdr));
+	memset(frame + ETH_HLEN, 0, TCP_HEADERS - ETH_HLEN);
+	frame[12] = 0x08;
+	frame[14] = 0x45;
+	frame[16] = (uint8_t)(ip_len >> 8);
+	frame[17] = (uint8_t)ip_len;
+	frame[23] = 6;
+	frame[46] = 5 << 4;
 }
 
 static void guest_start(struct guest *g, unsigned number, uint32_t frame_len, uint32_t buffer_len)
@@ -125,6 +170,8 @@ static void guest_start(struct guest *g, unsigned number, uint32_t frame_len, ui
 		frame[0] = frame[6] = 2;
 		frame[5] = (uint8_t)(2 - number); /* to the other one */
 		frame[11] = (uint8_t)(1 + number);
+		if (form->flags)
+			make_tcp(frame, frame_len);
 	}
 }
 
@@ -155,12 +202,25 @@ static void turn(struct vswitch *sw, struct guest *from, struct batch *b, struct
 	s->complete += clock_cycles() - t2;
 }
 
+static bool form_choose(const char *name)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(forms); i++) {
+		form = &forms[i];
+		if (!strcmp(name, form->name))
+			return true;
+	}
+	return false;
+}
+
 int main(int argc, char **argv)
 {
+	bool known = form_choose(argc > 4 ? argv[4] : "plain");
 	uint32_t frame_len = argc > 1 ? (uint32_t)atoi(argv[1]) : 64;
 	uint32_t buffer_len = argc > 2 ? (uint32_t)atoi(argv[2]) : 2048;
 	unsigned rounds = argc > 3 ? (unsigned)atoi(argv[3]) : 20000;
-	unsigned buffers = (frame_len + VNET_HDR_LEN + buffer_len - 1) / buffer_len;
+	unsigned buffers = form->gso_type
+				   ? (frame_len - TCP_HEADERS + SEGMENT - 1) / SEGMENT
+				   : (frame_len + VNET_HDR_LEN + buffer_len - 1) / buffer_len;
 	unsigned burst = MIN(ROUND_BATCH, RING / buffers);
 	static struct vswitch sw;
 	static struct guest guest[2];
@@ -170,8 +230,10 @@ int main(int argc, char **argv)
 	double frames;
 
 	if (frame_len < 64 || frame_len > 65535 || buffer_len < 64 || buffer_len > 65536 ||
-	    buffers > RING) {
-		fprintf(stderr, "usage: stages [FRAME_LEN [BUFFER_LEN [ROUNDS]]]\n");
+	    buffers > RING || !known) {
+		fprintf(stderr,
+			"usage: stages [FRAME_LEN [BUFFER_LEN [ROUNDS [plain|pass|finish|cut|"
+			"cut-finish]]]]\n");
 		return 2;
 	}
 	stride = (MAX(buffer_len, frame_len + (uint32_t)VNET_HDR_LEN) + 320) & ~63u;
@@ -181,6 +243,7 @@ int main(int argc, char **argv)
 		guest_start(&guest[i], i, frame_len, buffer_len);
 		if (switch_add(&sw, &guest[i].port))
 			die("port");
+		mac_learn(sw.macs, 0x020000000001 + i, guest[i].port.index, 0);
 	}
 	for (unsigned r = 0; r < rounds; r++) {
 		if (r == rounds / 10)
