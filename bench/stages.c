@@ -40,9 +40,27 @@ static const struct form {
 };
 static const struct form *form = &forms[0];
 
+/*
+ * All frames lie in this much memory, in buffers that are used over and over, so that large frames
+ * come from the same cache as small ones.
+ */
+#define FRAMES_MEMORY (RING * 2048u)
+
 /* From one buffer to the next: not a power of 2, or all of them would meet in the same cache sets.
  */
-static uint32_t stride;
+static uint32_t stride_of(uint32_t len)
+{
+	return (len + (uint32_t)VNET_HDR_LEN + 320) & ~63u;
+}
+
+/* How many frames of this length there are. */
+static unsigned distinct(uint32_t frame_len)
+{
+	return MIN(RING, FRAMES_MEMORY / frame_len);
+}
+
+/* Where guests keep their buffers, behind the rings: of the rx ring, and then of the tx ring. */
+#define BUFFERS 131072u
 
 /* A guest: memory, a tx ring and an rx ring, and the port they are behind. */
 struct guest {
@@ -88,12 +106,15 @@ static void die(const char *what)
 	exit(1);
 }
 
-/* Ring `number` of a guest lies at a fixed place; its descriptors name one buffer each. */
+/*
+ * Ring `number` of a guest lies at a fixed place; its descriptors name one of `n` buffers each, the
+ * first of which is at `buffers`.
+ */
 static void ring_start(struct guest *g, struct virtq *vq, unsigned number, uint16_t flags,
-		       uint32_t len)
+		       uint32_t len, uint64_t buffers, unsigned n)
 {
 	static uint32_t retired;
-	uint64_t ring = number * 65536u, buffers = 131072u + (uint64_t)number * RING * stride;
+	uint64_t ring = number * 65536u;
 	struct vring_desc *desc = (struct vring_desc *)(g->base + ring);
 	struct vring_avail *avail = (struct vring_avail *)(g->base + ring + 16384);
 	struct virtq_setup setup = {
@@ -110,7 +131,7 @@ static void ring_start(struct guest *g, struct virtq *vq, unsigned number, uint1
 		setup.features |= BIT(VIRTIO_NET_F_CSUM) | BIT(VIRTIO_NET_F_HOST_TSO4);
 
 	for (unsigned i = 0; i < RING; i++) {
-		desc[i] = (struct vring_desc){ .addr = buffers + i * (uint64_t)stride,
+		desc[i] = (struct vring_desc){ .addr = buffers + i % n * (uint64_t)stride_of(len),
 					       .len = len,
 					       .flags = flags };
 		avail->ring[i] = (uint16_t)i;
@@ -144,7 +165,10 @@ static void make_tcp(uint8_t *frame, uint32_t len)
 
 static void guest_start(struct guest *g, unsigned number, uint32_t frame_len, uint32_t buffer_len)
 {
-	struct guest_region_desc region = { .size = 131072u + 2ull * RING * stride, .uva = 4096 };
+	uint64_t frames = BUFFERS + (uint64_t)RING * stride_of(buffer_len);
+	uint32_t stride = stride_of(frame_len + VNET_HDR_LEN);
+	unsigned n = distinct(frame_len);
+	struct guest_region_desc region = { .size = frames + (uint64_t)n * stride, .uva = 4096 };
 	struct guest_mapping *mapping;
 	struct error err;
 	int fd = memfd_create("guest", MFD_CLOEXEC);
@@ -161,10 +185,10 @@ static void guest_start(struct guest *g, unsigned number, uint32_t frame_len, ui
 	g->port.ops = &ops;
 	g->queue.port = &g->port;
 	snprintf(g->port.name, sizeof(g->port.name), "g%u", number);
-	ring_start(g, &g->rx, 0, VRING_DESC_F_WRITE, buffer_len);
-	ring_start(g, &g->tx, 1, 0, frame_len + VNET_HDR_LEN);
-	for (unsigned i = 0; i < RING; i++) {
-		uint8_t *frame = g->base + 131072u + (uint64_t)(RING + i) * stride + VNET_HDR_LEN;
+	ring_start(g, &g->rx, 0, VRING_DESC_F_WRITE, buffer_len, BUFFERS, RING);
+	ring_start(g, &g->tx, 1, 0, frame_len + VNET_HDR_LEN, frames, n);
+	for (unsigned i = 0; i < n; i++) {
+		uint8_t *frame = g->base + frames + (uint64_t)i * stride + VNET_HDR_LEN;
 
 		memset(frame, 0, ETH_HLEN);
 		frame[0] = frame[6] = 2;
@@ -236,7 +260,6 @@ int main(int argc, char **argv)
 			"cut-finish]]]]\n");
 		return 2;
 	}
-	stride = (MAX(buffer_len, frame_len + (uint32_t)VNET_HDR_LEN) + 320) & ~63u;
 	if (sigbus_install() < 0 || switch_init(&sw))
 		die("switch");
 	for (unsigned i = 0; i < 2; i++) {
