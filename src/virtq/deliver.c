@@ -29,15 +29,12 @@ static inline void copy_whole(const struct virtq *vq, const struct batch *b, con
 {
 	static const struct virtio_net_hdr_mrg_rxbuf plain = { .num_buffers = 1 };
 
-	if (likely(f->plain && vq->hdr_len == VNET_HDR_LEN)) {
-		guest_copy_out(to, &plain, VNET_HDR_LEN);
+	if (likely(f->plain)) {
+		put_header(vq, to, &plain);
 	} else {
 		struct virtio_net_hdr_mrg_rxbuf hdr = rx_header(f, 1);
 
-		if (likely(vq->hdr_len == VNET_HDR_LEN))
-			guest_copy_out(to, &hdr, VNET_HDR_LEN);
-		else
-			guest_copy_out(to, &hdr, VNET_HDR_LEN_LEGACY);
+		put_header(vq, to, &hdr);
 	}
 	to += vq->hdr_len;
 	guest_copy_out(to, f->head, f->head_len);

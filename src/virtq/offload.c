@@ -32,9 +32,9 @@ static void transfer(struct source *from, struct cursor *to, uint32_t n, struct 
 	}
 }
 
-/* Buffers for a frame of `len` bytes; on DROP_NONE they are in `t`. */
-static enum drop take_frame(struct virtq *vq, struct ring_stage *stage, uint32_t len,
-			    struct taking *t)
+/* Buffers for a segment of `len` bytes; on DROP_NONE they are in `t`. */
+static enum drop take_segment(struct virtq *vq, struct ring_stage *stage, uint32_t len,
+			      struct taking *t)
 {
 	const struct ring_entry *e = next_entry(vq, stage);
 
@@ -61,34 +61,79 @@ static void write_head(struct virtq *vq, struct taking *t, const struct virtio_n
 	put_used(vq, t, (uint64_t)vq->hdr_len + len);
 }
 
+/* The sum of what is private of a frame, from where its checksum is to be of. */
+static struct checksum sum_head(const struct frame *f)
+{
+	struct checksum sum = { 0 };
+
+	checksum_add(&sum, f->head + f->hdr.csum_start, (size_t)f->head_len - f->hdr.csum_start);
+	return sum;
+}
+
+/* Into one stretch of memory, as nearly all frames are. */
+static void finish_whole(const struct virtq *vq, const struct batch *b, const struct frame *f,
+			 uintptr_t to)
+{
+	static const struct virtio_net_hdr_mrg_rxbuf plain = { .num_buffers = 1 };
+	uintptr_t frame = to + vq->hdr_len, rest = frame + f->head_len;
+	struct checksum sum = sum_head(f);
+	uint16_t value;
+
+	put_header(vq, to, &plain);
+	guest_copy_out(frame, f->head, f->head_len);
+	for (unsigned i = 0; i < f->spans; i++) {
+		const struct span *s = &b->span[f->span + i];
+
+		guest_copy_sum(&sum, rest, s->at, s->len);
+		rest += s->len;
+	}
+	value = checksum_finish(&sum, f->hdr.csum_offset);
+	guest_copy_out(frame + f->hdr.csum_start + f->hdr.csum_offset, &value, sizeof(value));
+}
+
+/* Into whatever the chains are made of. */
+static void finish_pieces(struct virtq *vq, const struct batch *b, const struct frame *f,
+			  struct taking *t)
+{
+	const struct virtio_net_hdr plain = { 0 };
+	struct source from = source_from(b, f, f->head_len);
+	struct cursor to = behind(vq, t, f->head_len);
+	struct checksum sum = sum_head(f);
+	uint8_t head[SNAPSHOT_ROOM];
+	uint16_t value;
+
+	transfer(&from, &to, f->len - f->head_len, &sum);
+	value = checksum_finish(&sum, f->hdr.csum_offset);
+	/* A copy: the same frame may go to others in another form. */
+	memcpy(head, f->head, f->head_len);
+	memcpy(head + f->hdr.csum_start + f->hdr.csum_offset, &value, sizeof(value));
+	write_head(vq, t, &plain, head, f->head_len, f->len);
+}
+
 static enum drop finish(struct virtq *vq, const struct batch *b, const struct frame *f,
 			struct ring_stage *stage, struct taking *t)
 {
-	const struct virtio_net_hdr plain = { 0 };
-	uint32_t field = (uint32_t)f->hdr.csum_start + f->hdr.csum_offset;
-	struct source from = source_from(b, f, f->head_len);
-	uint8_t head[SNAPSHOT_ROOM];
-	struct checksum sum = { 0 };
-	struct cursor to;
-	uint16_t value;
+	uint32_t need = (uint32_t)vq->hdr_len + f->len;
+	const struct ring_entry *e;
 	enum drop drop;
 
-	if (field + sizeof(value) > f->head_len)
+	if ((uint32_t)f->hdr.csum_start + f->hdr.csum_offset + sizeof(uint16_t) > f->head_len)
 		return DROP_HEADER_TOO_LONG;
 	if (!take_allows(vq, f->len))
 		return DROP_TOO_BIG;
-	drop = take_frame(vq, stage, f->len, t);
-	if (drop)
-		return drop;
-	/* A copy: the same frame may go to others in another form. */
-	memcpy(head, f->head, f->head_len);
-	checksum_add(&sum, head + f->hdr.csum_start, f->head_len - f->hdr.csum_start);
-	to = behind(vq, t, f->head_len);
-	transfer(&from, &to, f->len - f->head_len, &sum);
-	value = checksum_finish(&sum, f->hdr.csum_offset);
-	memcpy(head + field, &value, sizeof(value));
-	write_head(vq, t, &plain, head, f->head_len, f->len);
-	return DROP_NONE;
+	e = next_entry(vq, stage);
+	if (!e)
+		return DROP_FULL;
+	if (e->whole && e->len >= need) {
+		finish_whole(vq, b, f, e->at);
+		ring_use(vq, &t->used, e->head, 1, need, vq->packed);
+		ring_consume(vq, 1, vq->packed);
+		return DROP_NONE;
+	}
+	drop = take(vq, stage, e, need, t);
+	if (!drop)
+		finish_pieces(vq, b, f, t);
+	return drop;
 }
 
 static enum drop deliver_segment(struct virtq *vq, struct source *from, const struct segments *s,
@@ -99,7 +144,7 @@ static enum drop deliver_segment(struct virtq *vq, struct source *from, const st
 	uint8_t head[SNAPSHOT_ROOM];
 	struct checksum sum = { 0 };
 	struct cursor to;
-	enum drop drop = take_frame(vq, stage, segment_len(s, i), t);
+	enum drop drop = take_segment(vq, stage, segment_len(s, i), t);
 
 	if (drop)
 		return drop;

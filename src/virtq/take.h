@@ -44,6 +44,16 @@ static inline bool take_allows(const struct virtq *vq, uint32_t len)
 	return !vq->mtu || len <= (uint32_t)vq->mtu + ETH_HEADER_LEN + VLAN_TAGS_MAX * VLAN_TAG_LEN;
 }
 
+/* One of the two lengths: moves of a length known here. */
+static inline void put_header(const struct virtq *vq, uintptr_t to,
+			      const struct virtio_net_hdr_mrg_rxbuf *hdr)
+{
+	if (likely(vq->hdr_len == VNET_HDR_LEN))
+		guest_copy_out(to, hdr, VNET_HDR_LEN);
+	else
+		guest_copy_out(to, hdr, VNET_HDR_LEN_LEGACY);
+}
+
 /* Adds a chain to `t`, or says why not. */
 static inline enum drop take_chain(const struct virtq *vq, const struct ring_entry *e,
 				   struct taking *t)
