@@ -7,7 +7,7 @@ HOURS  := 1
 BINARY := $(BUILD)/ringway
 
 .DEFAULT_GOAL := all
-.PHONY: all demo check check-guests check-hostile check-matrix check-threads coverage fuzz bench bench-guests bench-host bench-instructions lint format install clean help
+.PHONY: all demo check check-guests check-hostile check-matrix check-threads coverage fuzz bench bench-guests bench-host bench-taps bench-instructions lint format install clean help
 
 all: ## build build/ringway
 	@scripts/deps build
@@ -63,6 +63,11 @@ bench-host: ## compare with QEMU's own tap and with passt, between a QEMU guest 
 	@scripts/deps host
 	@$(MAKE) --no-print-directory all
 	@python3 bench/host.py --binary $(BINARY)
+
+bench-taps: ## compare two taps with a Linux bridge, between network namespaces (root)
+	@scripts/deps host
+	@$(MAKE) --no-print-directory all
+	@python3 bench/taps.py --binary $(BINARY)
 
 bench-instructions: ## instructions per frame of each stage, by callgrind, into docs/instructions.md
 	@scripts/deps check

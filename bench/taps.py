@@ -1,0 +1,93 @@
+"""TCP between two network namespaces: through two taps and ringway, and through two veth pairs and a Linux bridge, interleaved.
+
+Taps on a bridge need somebody who reads them; veth pairs are what a bridge plugs together without that. The CPU time is that of the whole
+machine, as the kernel's part is nobody's process; so it has to be quiet, and what else ran is printed. Wants root, in a network namespace of
+its own.
+"""
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from guests import GIB, arguments_of, interleave, summarize  # noqa: E402
+from rig import scratch, traffic  # noqa: E402
+from rig.host import Peer  # noqa: E402
+from rig.switch import Switch  # noqa: E402
+
+TICKS = os.sysconf("SC_CLK_TCK")
+REST_SECONDS = 1
+
+
+class Side:
+    """Two namespaces; has what of a Pair is used here."""
+
+    name = None
+
+    def __init__(self, binary):
+        self.folder = scratch.folder(self.name)
+        self.devices = [f"{self.name[0]}host{number}" for number in (1, 2)]
+        self.switch = self.plug(binary)
+        self.guests = []
+        for number, device in enumerate(self.devices, 1):
+            folder = self.folder / str(number)
+            folder.mkdir()
+            self.guests.append(Peer(folder, device, f"192.0.2.{number}"))
+        traffic.wait_reachable(*self.guests)
+
+    def close(self):
+        for guest in self.guests:
+            guest.close()
+        if self.switch:
+            self.switch.kill()
+        shutil.rmtree(self.folder)
+
+
+class Taps(Side):
+    name = "ringway"
+
+    def plug(self, binary):
+        return Switch(binary, self.folder, [f"{device} tap dev={device}" for device in self.devices])
+
+
+class Bridge(Side):
+    name = "bridge"
+
+    def plug(self, _binary):
+        ip = ["ip", "link"]
+        subprocess.run([*ip, "add", "br0", "type", "bridge"], check=True)
+        subprocess.run([*ip, "set", "br0", "up"], check=True)
+        for number, device in enumerate(self.devices, 1):
+            subprocess.run([*ip, "add", device, "type", "veth", "peer", "name", f"port{number}"], check=True)
+            subprocess.run([*ip, "set", f"port{number}", "master", "br0", "up"], check=True)
+
+
+def machine_seconds():
+    """CPU time of the whole machine that was not idle, nor another machine's."""
+    user, nice, system, _, _, irq, softirq = map(int, Path("/proc/stat").read_text("ascii").split()[1:8])
+    return (user + nice + system + irq + softirq) / TICKS
+
+
+def measure(side, streams, seconds):
+    """One run: Gbit/s, CPU seconds of the machine per GiB, and the CPUs that were busy before it."""
+    before = machine_seconds()
+    time.sleep(REST_SECONDS)
+    start = machine_seconds()
+    stream = traffic.iperf(*side.guests, seconds, streams)
+    used = machine_seconds() - start
+    return {"gbits": stream.gbits, "cpu": used / (stream.bytes / GIB), "retransmits": stream.retransmits,
+            "others": (start - before) / REST_SECONDS}
+
+
+def main():
+    arguments = arguments_of(__doc__, "build/taps.json")
+    summarize(interleave({side.name: lambda side=side: side(arguments.binary) for side in (Taps, Bridge)},
+                         lambda side: measure(side, arguments.streams, arguments.seconds), arguments.repeat), arguments.out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
