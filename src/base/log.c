@@ -5,8 +5,7 @@
  * socket, somebody else's terminal) is asked first whether it has room, which for a socket means
  * enough.
  *
- * A port's allowance is one point in time, up to which its lines are paid for at one a second; it
- * may lie LOG_BURST seconds ahead of the clock.
+ * A port's lines are paid for at one a second, and it may have LOG_BURST of them ahead.
  */
 #include "base/log.h"
 
@@ -19,20 +18,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/allowance.h"
 #include "base/clock.h"
 
 #define LOG_PORTS 64 /* that are watched; the one that was quiet for longest makes room */
 #define SECOND	  1000000000ull
 
-struct allowance {
+struct port_lines {
 	char port[32];
-	uint64_t paid_until; /* clock_ns() */
+	struct allowance allowance; /* clock_ns() */
 	unsigned left_out;
 };
 
 static enum log_level log_threshold = LOG_INFO;
 static unsigned long lost;
-static struct allowance allowances[LOG_PORTS];
+static struct port_lines ports[LOG_PORTS];
 
 void log_set_level(enum log_level level)
 {
@@ -79,45 +79,44 @@ static void write_line(const char *line, int len)
 		lost++;
 }
 
-static void tell_left_out(struct allowance *a)
+static void tell_left_out(struct port_lines *lines)
 {
 	char line[100];
 
-	if (!a->left_out)
+	if (!lines->left_out)
 		return;
 	write_line(line, snprintf(line, sizeof(line), "warn %s: %u lines left out, of too many\n",
-				  a->port, a->left_out));
-	a->left_out = 0;
+				  lines->port, lines->left_out));
+	lines->left_out = 0;
 }
 
-static struct allowance *allowance_of(const char *port)
+static struct port_lines *lines_of(const char *port)
 {
-	struct allowance *quiet = &allowances[0];
+	struct port_lines *quiet = &ports[0];
 
 	for (unsigned i = 0; i < LOG_PORTS; i++) {
-		if (!strcmp(allowances[i].port, port))
-			return &allowances[i];
-		if (allowances[i].paid_until < quiet->paid_until)
-			quiet = &allowances[i];
+		if (!strcmp(ports[i].port, port))
+			return &ports[i];
+		if (ports[i].allowance.paid_until < quiet->allowance.paid_until)
+			quiet = &ports[i];
 	}
 	tell_left_out(quiet);
 	snprintf(quiet->port, sizeof(quiet->port), "%s", port);
-	quiet->paid_until = 0;
+	quiet->allowance.paid_until = 0;
 	return quiet;
 }
 
 static bool allowed(const char *port)
 {
-	struct allowance *a = allowance_of(port);
+	struct port_lines *lines = lines_of(port);
 	uint64_t now = clock_ns();
 
-	a->paid_until = MAX(a->paid_until, now);
-	if (a->paid_until - now > (LOG_BURST - 1) * SECOND) {
-		a->left_out++;
+	if (allowance_wait(&lines->allowance, now, (LOG_BURST - 1) * SECOND)) {
+		lines->left_out++;
 		return false;
 	}
-	tell_left_out(a);
-	a->paid_until += SECOND;
+	tell_left_out(lines);
+	allowance_take(&lines->allowance, now, SECOND);
 	return true;
 }
 
@@ -146,8 +145,8 @@ void log_tick(void)
 	uint64_t now = clock_ns();
 
 	for (unsigned i = 0; i < LOG_PORTS; i++) {
-		if (allowances[i].paid_until <= now)
-			tell_left_out(&allowances[i]);
+		if (ports[i].allowance.paid_until <= now)
+			tell_left_out(&ports[i]);
 	}
 	write_line("", 0);
 }

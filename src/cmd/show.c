@@ -132,6 +132,7 @@ static void show_one_port(const json_t *port)
 	else
 		printf("  mtu: %s\n",
 		       json_is_null(json_object_get(port, "mtu")) ? "not known" : "no limit");
+	printf("  memory mapped: %" JSON_INTEGER_FORMAT " MiB\n", number_of(port, "memory") >> 20);
 	printf("  features:");
 	for (size_t i = 0; i < json_array_size(features); i++)
 		printf(" %s", json_string_value(json_array_get(features, i)));

@@ -45,14 +45,15 @@ static json_t *port_row(struct port *port)
 
 	memset(&report, 0, sizeof(report));
 	port->ops->report(port, &report);
-	return json_pack("{s:s, s:s, s:o, s:s, s:o, s:o, s:i, s:o, s:o, s:s, s:o, s:o}", "name",
-			 port->name, "kind", port->ops->kind, "options",
+	return json_pack("{s:s, s:s, s:o, s:s, s:o, s:o, s:i, s:o, s:I, s:o, s:s, s:o, s:o}",
+			 "name", port->name, "kind", port->ops->kind, "options",
 			 rpc_string(port->options ? port->options : ""), "state", report.state,
 			 "reason", rpc_string(report.reason), "features",
 			 feature_names(report.features), "queue_pairs", (int)report.queue_pairs,
-			 "mtu", report.mtu < 0 ? json_null() : json_integer(report.mtu),
-			 "last_error", rpc_string(report.last_error), "pending", report.pending,
-			 "ingress", counters(&report.ingress), "egress", counters(&report.egress));
+			 "mtu", report.mtu < 0 ? json_null() : json_integer(report.mtu), "memory",
+			 (json_int_t)report.memory, "last_error", rpc_string(report.last_error),
+			 "pending", report.pending, "ingress", counters(&report.ingress), "egress",
+			 counters(&report.egress));
 }
 
 /* Is there such a port, if one is named at all? */

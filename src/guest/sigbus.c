@@ -16,7 +16,7 @@
 
 #include "base/atomic.h"
 
-#define SIGBUS_SLOTS 4096
+#define SIGBUS_SLOTS 32768 /* half of the mappings that a process may have by default */
 
 struct sigbus_slot {
 	uintptr_t base; /* 0: free; partner of the acquire in sigbus_find() */

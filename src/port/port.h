@@ -75,6 +75,7 @@ struct port_report {
 	uint64_t features;    /* agreed virtio features */
 	unsigned queue_pairs; /* up */
 	int mtu;	      /* 0: no limit; -1: not known */
+	uint64_t memory;      /* bytes of its guest's that are mapped */
 	struct port_counters ingress, egress;
 };
 

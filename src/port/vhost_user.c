@@ -228,7 +228,8 @@ static int unknown_option(const char *key, struct error *err)
 {
 	return error_set(err, EINVAL,
 			 "a vhost-user port has no option '%.40s'; it has listen, connect, fd, "
-			 "mode, group, mtu, features, queue-size-max, finish-csum",
+			 "mode, group, mtu, features, queue-size-max, finish-csum, memory-max, "
+			 "messages-max",
 			 key);
 }
 
@@ -253,6 +254,23 @@ static int parse_size_max(const struct port_option *o, struct vhost_device_optio
 	if (!r)
 		to->size_max = (uint16_t)v;
 	return r;
+}
+
+static int parse_memory_max(const struct port_option *o, struct vhost_device_options *to,
+			    struct error *err)
+{
+	unsigned v = 0;
+	int r = port_option_number(o, 10, 1, GUEST_MEMORY_MAX >> 30, &v, err);
+
+	if (!r)
+		to->memory_max_gib = (uint16_t)v;
+	return r;
+}
+
+static int parse_messages_max(const struct port_option *o, struct vhost_device_options *to,
+			      struct error *err)
+{
+	return port_option_number(o, 10, 0, 1000000, &to->messages_max, err);
 }
 
 static int parse_features(const struct port_option *o, struct vhost_device_options *to,
@@ -280,6 +298,8 @@ static const struct {
 	{ "features", parse_features },
 	{ "queue-size-max", parse_size_max },
 	{ "finish-csum", parse_finish_csum },
+	{ "memory-max", parse_memory_max },
+	{ "messages-max", parse_messages_max },
 };
 
 /* True if it is one of them; then `ret` is what came of it. */

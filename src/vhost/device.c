@@ -20,6 +20,8 @@ void device_init(struct vhost_device *dev, const struct vhost_device_hooks *hook
 	dev->hooks = hooks;
 	dev->options.offered = features_offered();
 	dev->options.size_max = VIRTQ_SIZE_MAX;
+	dev->options.memory_max_gib = DEVICE_MEMORY_MAX_GIB;
+	dev->options.messages_max = DEVICE_MESSAGES_MAX;
 }
 
 uint16_t device_mtu(const struct vhost_device *dev)
@@ -162,8 +164,17 @@ int device_set_memory(struct vhost_device *dev, struct guest_mapping *const *map
 		      struct error *err)
 {
 	struct guest_memory *mem;
-	int r = guest_memory_create(mappings, n, &mem, err);
+	uint64_t total = 0;
+	int r;
 
+	for (unsigned i = 0; i < n; i++)
+		total += guest_mapping_desc(mappings[i])->size;
+	if (total > (uint64_t)dev->options.memory_max_gib << 30)
+		return error_set(err, ENOSPC,
+				 "the guest has %llu MiB of memory, more than memory-max=%u (GiB); "
+				 "raise that with 'ringway port set'",
+				 (unsigned long long)total >> 20, dev->options.memory_max_gib);
+	r = guest_memory_create(mappings, n, &mem, err);
 	if (!r)
 		adopt_memory(dev, mem);
 	return r;

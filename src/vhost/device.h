@@ -14,6 +14,7 @@
 #ifndef RINGWAY_VHOST_DEVICE_H
 #define RINGWAY_VHOST_DEVICE_H
 
+#include "base/allowance.h"
 #include "base/error.h"
 #include "guest/memory.h"
 #include "vhost/features.h"
@@ -23,6 +24,10 @@
 #define VHOST_PAIRS_MAX 128
 #define VHOST_RINGS_MAX (2 * VHOST_PAIRS_MAX)
 #define DEVICE_MTU_MIN	68 /* virtio 1.3, 5.1.4.1 */
+
+/* What a front-end may take of what all of them share, if nothing else is said. */
+#define DEVICE_MEMORY_MAX_GIB 1024u /* a 64th of the address space that there is for guests */
+#define DEVICE_MESSAGES_MAX   1000u /* a second */
 
 /* Call descriptors that wait to be closed: QEMU may replace all of them at once. */
 #define VHOST_CALLS_RETIRED_MAX (4 * VHOST_RINGS_MAX)
@@ -71,6 +76,8 @@ struct vhost_device_options {
 	uint16_t mtu;	   /* 0: no limit */
 	uint16_t size_max; /* of a ring that a driver sets up from now on */
 	bool finish_csum;  /* the guest gets no frame whose checksum is left to it */
+	uint16_t memory_max_gib;
+	unsigned messages_max; /* a second; 0: no limit */
 };
 
 struct vhost_device {
@@ -84,13 +91,14 @@ struct vhost_device {
 	uint8_t status;		    /* virtio status byte, from SET_STATUS */
 	uint16_t front_mtu;	    /* the front-end's, by NET_SET_MTU, in this session; 0: none */
 	struct guest_memory *mem;   /* NULL until a table came */
+	struct allowance messages;  /* of all sessions; theirs (vhost/session.c) */
 	unsigned rings;		    /* one more than the highest index that exists */
 	struct foreign *foreign;    /* descriptors of its front-ends that do not close */
 	uint32_t calls_retired;	    /* atomic; VHOST_CALLS_RETIRED_MAX */
 	struct vhost_ring *ring[VHOST_RINGS_MAX]; /* made at first mention, kept until the end */
 };
 
-/* Offers features_offered(), limits nothing. Allocates nothing. */
+/* Offers features_offered(), with the limits above. Allocates nothing. */
 void device_init(struct vhost_device *dev, const struct vhost_device_hooks *hooks);
 /*
  * At any time. Running rings take over the MTU and finish_csum at once. Features that this session

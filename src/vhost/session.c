@@ -7,7 +7,13 @@
  * next message stay where they are. Descriptors come with the first byte of a message.
  *
  * Nothing here waits: a message may arrive in pieces over any time, answers that the front-end does
- * not read are kept up to a bound, and after some messages the loop turns to others first.
+ * not read are kept up to a bound, and after some messages, or some time in them, the loop turns to
+ * others first.
+ *
+ * The control thread is everybody's, so a port has an allowance of it, which its sessions share:
+ * MESSAGES_AHEAD_NS, and messages_max a second. A message that takes long counts for more: no port
+ * gets more than 1 / MESSAGE_SHARE of the thread for long. A front-end that has used its allowance
+ * up is not read from until there is some again, which costs nobody but itself.
  *
  * The end of a session has two halves: session_end() closes and resets everything at once and tells
  * the owner; the memory goes when libuv has let go of it. In between `over` is set, and whoever
@@ -21,15 +27,23 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "vhost/messages.h"
 
 #define MESSAGES_PER_TURN 64
+#define TURN_NS		  2000000u
+#define MESSAGES_AHEAD_NS 8000000000u
+#define MESSAGE_SHARE	  10
+#define REST_MS		  20 /* longer than need be, so as not to wake up for each message */
 #define FOREIGN_REASON	  "descriptors that it sent do not close; end whoever serves their files"
 #define REPLIES_MAX	  4096 /* bytes that wait for a front-end to read them */
 
 struct session {
 	uv_poll_t poll;
+	uv_timer_t rest;
+	unsigned open; /* handles that libuv has not let go of */
+	bool rests, rested;
 	int fd;
 	struct vhost_device *dev;
 	const char *name;
@@ -49,7 +63,10 @@ struct session {
 
 static void on_closed(uv_handle_t *handle)
 {
-	free(handle->data);
+	struct session *s = handle->data;
+
+	if (!--s->open)
+		free(s);
 }
 
 static void close_fds(struct session *s)
@@ -66,6 +83,7 @@ static void session_close(struct session *s)
 	s->over = true;
 	close_fds(s);
 	uv_close((uv_handle_t *)&s->poll, on_closed);
+	uv_close((uv_handle_t *)&s->rest, on_closed);
 	close(s->fd);
 	device_reset(s->dev);
 }
@@ -103,7 +121,9 @@ static void on_event(uv_poll_t *poll, int status, int events);
 static void watch(struct session *s)
 {
 	s->watches_room = s->out_len;
-	uv_poll_start(&s->poll, UV_READABLE | (s->out_len ? UV_WRITABLE : 0), on_event);
+	uv_poll_start(&s->poll,
+		      (s->rests ? UV_DISCONNECT : UV_READABLE) | (s->out_len ? UV_WRITABLE : 0),
+		      on_event);
 }
 
 /* Returns how many bytes went out; the session is over if none ever will again. */
@@ -308,20 +328,79 @@ static bool assemble(struct session *s)
 	return false;
 }
 
+/* Its allowance */
+
+static void on_rested(uv_timer_t *timer)
+{
+	struct session *s = timer->data;
+
+	s->rests = false;
+	watch(s);
+}
+
+/* True if nothing more is to be read for now. */
+static bool must_rest(struct session *s, uint64_t now)
+{
+	unsigned max = s->dev->options.messages_max;
+	uint64_t wait = allowance_wait(&s->dev->messages, now, MESSAGES_AHEAD_NS);
+
+	if (!max || !wait)
+		return false;
+	if (!s->rested)
+		log_event(LOG_WARN, s->name,
+			  "the front-end sends more than messages-max=%u a second; it is served "
+			  "more slowly",
+			  max);
+	s->rests = s->rested = true;
+	uv_timer_start(&s->rest, on_rested, wait / 1000000 + REST_MS, 0);
+	watch(s);
+	return true;
+}
+
+/* For `messages`, or a part of one, that took `ns`. */
+static void charge(struct session *s, unsigned messages, uint64_t ns)
+{
+	unsigned max = s->dev->options.messages_max;
+
+	if (max)
+		allowance_take(&s->dev->messages, clock_ns(),
+			       MAX(messages * (1000000000u / max), ns * MESSAGE_SHARE));
+}
+
+/* What is left when it returns makes the socket readable again in the next turn. */
+static void take_turn(struct session *s)
+{
+	uint64_t began = clock_ns(), now = began;
+	bool complete = true;
+
+	for (unsigned i = 0; i < MESSAGES_PER_TURN && complete && now - began < TURN_NS; i++) {
+		uint64_t before = now;
+
+		if (must_rest(s, now))
+			return;
+		complete = assemble(s);
+		if (complete)
+			act(s);
+		if (s->over)
+			return;
+		now = clock_ns();
+		charge(s, complete, now - before);
+	}
+}
+
 static void on_event(uv_poll_t *poll, int status, int events)
 {
 	struct session *s = poll->data;
 
 	/* An error of the socket's; libuv has no better name for any than EBADF. */
-	if (status < 0) {
+	if (status < 0 || (s->rests && events & UV_DISCONNECT)) {
 		hung_up(s);
 		return;
 	}
 	if (events & UV_WRITABLE)
 		flush(s);
-	/* What is left after this many makes the socket readable again in the next turn. */
-	for (unsigned i = 0; i < MESSAGES_PER_TURN && !s->over && assemble(s); i++)
-		act(s);
+	if (!s->over && events & UV_READABLE)
+		take_turn(s);
 }
 
 int session_start(uv_loop_t *loop, int fd, struct vhost_device *dev, const char *name,
@@ -347,6 +426,10 @@ int session_start(uv_loop_t *loop, int fd, struct vhost_device *dev, const char 
 		free(s);
 		return error_set(err, -r, "cannot watch the session's socket: %s", uv_strerror(r));
 	}
+	uv_timer_init(loop, &s->rest);
+	s->rest.data = s;
+	s->open = 2;
+	charge(s, 1, 0);
 	watch(s);
 	*ret = s;
 	return 0;

@@ -25,6 +25,7 @@ static void become_switch(struct rig *rig)
 	const char *binary = getenv("RINGWAY");
 	char port[PORTS][80];
 	char *argv[10 + 2 * PORTS];
+	const char *max = getenv("RINGWAY_TEST_MESSAGES_MAX"); /* floods are at full speed */
 	unsigned n = 0;
 
 	argv[n++] = "ringway";
@@ -37,7 +38,8 @@ static void become_switch(struct rig *rig)
 	if (getenv("RINGWAY_TAPS_LATER"))
 		argv[n++] = "--keep-net-admin";
 	for (unsigned i = 0; i < PORTS; i++) {
-		snprintf(port[i], sizeof(port[i]), "p%u vhost-user listen=%s", i, rig->socket[i]);
+		snprintf(port[i], sizeof(port[i]), "p%u vhost-user listen=%s messages-max=%s", i,
+			 rig->socket[i], max ? max : "1000");
 		argv[n++] = "--port";
 		argv[n++] = port[i];
 	}

@@ -25,7 +25,7 @@ COMMANDS = [["run"], ["port"], ["port", "add"], ["port", "del"], ["port", "set"]
             ["bench"], ["bench", "load"], ["bench", "latency"], ["conform"]]
 NOBODY = 65534
 KEYS = {
-    "port": {"name", "kind", "options", "state", "reason", "features", "queue_pairs", "mtu", "last_error", "pending",
+    "port": {"name", "kind", "options", "state", "reason", "features", "queue_pairs", "mtu", "memory", "last_error", "pending",
              "ingress", "egress"},
     "queue": {"port", "queue", "direction", "state", "size", "frames", "bytes", "segments", "held", "kicks", "calls",
               "worker"},

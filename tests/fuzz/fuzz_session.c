@@ -329,6 +329,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		once();
 	memset(memory, 0, FILE_SIZE);
 	device_init(&dev, NULL);
+	dev.options.messages_max = 0;
 	memset(&sent, 0, sizeof(sent));
 	sent.in_step = true;
 	ended = 0;

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -566,5 +567,6 @@ int main(void)
 		CASE(answers_that_nobody_reads_do_not_block),
 	};
 
+	setenv("RINGWAY_TEST_MESSAGES_MAX", "0", 1);
 	return cmocka_run_group_tests_name("messages", tests, NULL, NULL);
 }

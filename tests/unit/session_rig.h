@@ -43,22 +43,28 @@ static inline void rig_turn(void)
 		uv_run(&rig->loop, UV_RUN_NOWAIT);
 }
 
-/* A new connection; whatever there was is closed. */
-static inline void rig_connect(void)
+/* A new connection. The loop does not turn, so this is for hooks as well. */
+static inline void rig_start(void)
 {
 	static const struct session_hooks hooks = { .ended = rig_ended };
 	struct error err;
 	int pair[2];
 
-	if (rig->fd >= 0)
-		close(rig->fd);
-	rig_turn();
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
 	rig->fd = pair[0];
 	rig->ended = 0;
 	assert_int_equal(session_start(&rig->loop, pair[1], &rig->dev, "p0", &hooks, NULL,
 				       &rig->session, &err),
 			 0);
+}
+
+/* The same; whatever there was is closed first. */
+static inline void rig_connect(void)
+{
+	if (rig->fd >= 0)
+		close(rig->fd);
+	rig_turn();
+	rig_start();
 }
 
 static inline void rig_send_raw(const void *bytes, size_t n, const int *fds, unsigned n_fds)
@@ -188,6 +194,7 @@ static inline int rig_open(void **state)
 	rig->fd = -1;
 	uv_loop_init(&rig->loop);
 	device_init(&rig->dev, NULL);
+	rig->dev.options.messages_max = 0; /* they are sent as fast as they are taken */
 	return 0;
 }
 

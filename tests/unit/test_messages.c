@@ -275,6 +275,25 @@ static void overlapping_regions_are_refused(void **state)
 }
 
 /* Clauses: set-mem-table-a */
+static void more_memory_than_allowed_is_refused(void **state)
+{
+	struct vhost_user_memory table = { .regions = 1, .region = { good } };
+	int fd = memfd_create("large", MFD_CLOEXEC);
+
+	table.region[0].memory_size = 2ull << 30;
+	assert_int_equal(ftruncate(fd, (off_t)table.region[0].memory_size), 0);
+	rig_handshake();
+	rig->dev.options.memory_max_gib = 1;
+	rig_send(VHOST_USER_SET_MEM_TABLE, &table, sizeof(table), &fd, 1);
+	assert_int_not_equal(rig_ack(VHOST_USER_SET_MEM_TABLE), 0);
+	assert_non_null(strstr(rig->reason, "memory-max=1"));
+	rig_handshake();
+	rig->dev.options.memory_max_gib = 2;
+	rig_send(VHOST_USER_SET_MEM_TABLE, &table, sizeof(table), &fd, 1);
+	assert_int_equal(rig_ack(VHOST_USER_SET_MEM_TABLE), 0);
+	close(fd);
+}
+
 static void a_table_must_agree_with_its_size_and_descriptors(void **state)
 {
 	struct vhost_user_memory table = { .regions = 1, .region = { good } };
@@ -470,6 +489,7 @@ int main(void)
 		T(regions_that_are_nonsense_are_refused),
 		T(only_memory_files_are_mapped),
 		T(overlapping_regions_are_refused),
+		T(more_memory_than_allowed_is_refused),
 		T(a_table_must_agree_with_its_size_and_descriptors),
 		T(thirty_two_slots_and_not_one_more),
 		T(good_and_bad_descriptors_are_all_closed_in_the_end),

@@ -2,6 +2,8 @@
 /* Sessions over real socket pairs: what front-ends really send, answers, and how sessions end. */
 #include "session_rig.h"
 
+#include "base/clock.h"
+
 #include <sys/stat.h>
 
 #include "base/log.h"
@@ -485,6 +487,60 @@ static void bad_headers_end_the_session(void **state)
 	}
 }
 
+static void ask_twice(void)
+{
+	static const struct vhost_user_header ask = { VHOST_USER_GET_FEATURES, VHOST_USER_VERSION,
+						      0 };
+
+	for (unsigned i = 0; i < 2; i++) {
+		rig_send_raw(&ask, sizeof(ask), NULL, 0);
+		rig_turn();
+	}
+}
+
+/* Whoever used the port's allowance up, this session or the one before it, waits; a limit of 0 is
+ * none. */
+static void who_sends_too_much_is_served_later(void **state)
+{
+	struct rig_reply reply;
+	uint64_t used_up = clock_ns() + 8100 * 1000000ull, end;
+
+	rig_connect();
+	rig->dev.options.messages_max = 1000;
+	rig->dev.messages.paid_until = used_up;
+	assert_int_equal(logged(ask_twice, "warn"), 1);
+	assert_false(rig_reply(&reply));
+	rig_connect();
+	ask_twice();
+	assert_false(rig_reply(&reply));
+	assert_true(rig_alive());
+
+	for (end = clock_ns() + 10000000000u; !rig_reply(&reply) && clock_ns() < end;)
+		uv_run(&rig->loop, UV_RUN_ONCE);
+	assert_true(clock_ns() + 8000000000u >= used_up);
+	assert_int_equal(reply.header.request, VHOST_USER_GET_FEATURES);
+	assert_true(rig_alive());
+
+	rig_connect();
+	rig->dev.options.messages_max = 0;
+	rig->dev.messages.paid_until = clock_ns() + 100000000000u;
+	ask_twice();
+	assert_true(rig_reply(&reply));
+}
+
+static void a_burst_as_of_any_front_end_is_served_at_once(void **state)
+{
+	struct rig_reply reply;
+
+	rig_connect();
+	rig->dev.options.messages_max = 1000;
+	for (unsigned i = 0; i < 1000; i++) {
+		ask_twice();
+		assert_true(rig_reply(&reply));
+		assert_true(rig_reply(&reply));
+	}
+}
+
 static void stop_session(void)
 {
 	session_stop(rig->session);
@@ -518,8 +574,9 @@ static void sessions_may_be_stopped_failed_and_started_within_the_hook(void **st
 	assert_int_equal(rig->ended, 1);
 
 	rig_handshake();
-	rig->on_ended = rig_handshake;
+	rig->on_ended = rig_start;
 	hang_up();
+	assert_true(rig_alive());
 	assert_int_equal(rig_get(VHOST_USER_GET_QUEUE_NUM), VHOST_PAIRS_MAX);
 	session_fail(rig->session, "by control");
 	assert_int_equal(rig->ended, 1);
@@ -547,6 +604,8 @@ int main(void)
 		T(a_close_within_a_message_is_said_once),
 		T(a_refusal_is_said_once_for_each_request),
 		T(bad_headers_end_the_session),
+		T(who_sends_too_much_is_served_later),
+		T(a_burst_as_of_any_front_end_is_served_at_once),
 		T(sessions_may_be_stopped_failed_and_started_within_the_hook),
 #undef T
 	};
