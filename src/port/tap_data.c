@@ -22,6 +22,7 @@
 #include "frame/cut.h"
 #include "frame/finish.h"
 #include "net/eth.h"
+#include "port/spread.h"
 #include "port/tap_priv.h"
 
 /* No more than about this is read at once, or the first would wait for the last. */
@@ -398,30 +399,24 @@ static frame_set write_frames(struct tap_egress *out, struct batch *b, frame_set
 	return refused;
 }
 
-static unsigned queue_of(const struct tap_port *p, struct frame *f)
-{
-	return (unsigned)((uint64_t)frame_flow(f) * p->queues >> 32);
-}
+_Static_assert(TAP_QUEUES_MAX - 1 <= UINT8_MAX, "a queue's number is a byte in tap_egress()");
 
 frame_set tap_egress(struct port *port, struct batch *b, frame_set set, struct virtq_calls *calls)
 {
 	struct tap_port *p = tap_port(port);
 	const uint64_t features = load_relaxed(&p->features);
+	uint8_t queue[BATCH_FRAMES];
 	frame_set refused = 0;
+	unsigned i;
 
 	if (p->queues == 1)
 		return write_frames(&p->queue[0]->out, b, set, features);
+	batch_for_each (i, set)
+		queue[i] = (uint8_t)((uint64_t)frame_flow(&b->frame[i]) * p->queues >> 32);
 	while (set) {
-		unsigned i, first = (unsigned)__builtin_ctz(set);
-		unsigned queue = queue_of(p, &b->frame[first]);
-		frame_set same = 0;
+		struct tap_egress *out = &p->queue[queue[__builtin_ctz(set)]]->out;
 
-		batch_for_each (i, set) {
-			if (queue_of(p, &b->frame[i]) == queue)
-				same |= 1u << i;
-		}
-		refused |= write_frames(&p->queue[queue]->out, b, same, features);
-		set &= ~same;
+		refused |= write_frames(out, b, spread_take(queue, &set), features);
 	}
 	return refused;
 }

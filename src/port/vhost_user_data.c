@@ -4,6 +4,7 @@
  * flow goes to. Workers only.
  */
 #include "base/rcu.h"
+#include "port/spread.h"
 #include "port/vhost_user_priv.h"
 
 /* Notes on which pair the guest sends its flows, if it has a choice and receives on that pair too.
@@ -68,25 +69,23 @@ void vhost_user_disarm(struct port_queue *queue)
 	virtq_kicks_off(vhost_user_queue(queue)->tx);
 }
 
-/* Several pairs: split the set by ring; within a flow the order stays. */
+/*
+ * Several pairs: the set is split by ring; within a flow the order stays. The guest may move a flow
+ * at any time, so each frame is asked about once.
+ */
 static frame_set egress_steered(struct vhost_user_port *p, const struct rx_set *rx, struct batch *b,
 				frame_set set, struct virtq_calls *calls)
 {
+	uint8_t pair[BATCH_FRAMES];
 	frame_set refused = 0;
+	unsigned i;
 
+	batch_for_each (i, set)
+		pair[i] = (uint8_t)steer_pick(&p->steer, frame_flow(&b->frame[i]), &rx->pairs);
 	while (set) {
-		unsigned i, first = (unsigned)__builtin_ctz(set);
-		unsigned pair = steer_pick(&p->steer, frame_flow(&b->frame[first]), &rx->pairs);
-		frame_set same = 0;
+		struct virtq *ring = rx->ring[pair[__builtin_ctz(set)]];
 
-		batch_for_each (i, set) {
-			if (steer_pick(&p->steer, frame_flow(&b->frame[i]), &rx->pairs) == pair)
-				same |= 1u << i;
-		}
-		/* The guest may move a flow at any time: the first is in by definition. */
-		same |= 1u << first;
-		refused |= virtq_deliver(rx->ring[pair], b, same, calls);
-		set &= ~same;
+		refused |= virtq_deliver(ring, b, spread_take(pair, &set), calls);
 	}
 	return refused;
 }
