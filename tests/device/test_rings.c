@@ -350,6 +350,43 @@ static void one_pair_of_many_is_enough(void **state)
 	}
 }
 
+/* And two that are not neighbours: frames come to both and to none between them. */
+static void two_pairs_of_many_share_the_frames(void **state)
+{
+	struct driver_config c = { .pairs = 8, .quirks = DRIVER_RINGS_LATER };
+	struct driver *a = rig_open(*state, 0, &c), *b = rig_open(*state, 1, NULL);
+	unsigned at_0 = 0;
+	uint8_t frame[60], got[60];
+	struct driver_frame f;
+
+	start_pair(a, 0);
+	start_pair(a, 5);
+	assert_passes(a, b);
+	for (uint32_t i = 0; i < 64; i++) {
+		/* Each from another address: a flow of its own, which the guest has not sent. */
+		frame_make(frame, sizeof(frame), 1, 0, i);
+		frame[9] = (uint8_t)i;
+		driver_reclaim(b, 0);
+		assert_int_equal(driver_send(b, 0, NULL, frame, sizeof(frame), NULL), 0);
+		driver_flush(b, DRIVER_TX(0));
+		assert_true(script_wait_idle(&b->ring[DRIVER_TX(0)], 1000));
+		if (driver_receive(a, 0, got, sizeof(got), &f) == 1)
+			at_0++;
+		else
+			assert_int_equal(driver_receive(a, 5, got, sizeof(got), &f), 1);
+		assert_memory_equal(got, frame, sizeof(frame));
+	}
+	assert_in_range(at_0, 8, 56);
+	for (unsigned pair = 0; pair <= 5; pair += 5) {
+		struct stream s = { .from = a, .to = b, .from_pair = pair };
+
+		stream_both(&s);
+	}
+	rig_assert_dropped(*state, 0, "port_down", 0);
+	driver_close(a);
+	driver_close(b);
+}
+
 /* The first ring is set up, enabled and used before the second is mentioned, in either order. */
 static void half_a_pair_works_at_once(void **state)
 {
@@ -393,6 +430,7 @@ int main(void)
 		CASE(queue_pairs_all_pass),
 		CASE(the_most_queue_pairs_all_pass),
 		CASE(one_pair_of_many_is_enough),
+		CASE(two_pairs_of_many_share_the_frames),
 		CASE(half_a_pair_works_at_once),
 	};
 
