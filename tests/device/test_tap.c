@@ -257,6 +257,24 @@ static void large_frames_pass_with_their_header(void **state)
 	driver_close(a);
 }
 
+/* As to every tap: a device's MTU is what the kernel may send through it, not what it takes. */
+static void more_than_the_mtu_reaches_the_host(void **state)
+{
+	static const uint32_t lens[] = { 1515, 1519, 3000, 9014, HOST_LARGEST };
+	static uint8_t frame[FRAME_ROOM];
+	struct driver_config c = { .tx_buffer = LARGEST + 12 };
+	struct driver *a = rig_open(*state, 0, &c);
+
+	for (uint32_t i = 0; i < ARRAY_SIZE(lens); i++) {
+		frame_make(frame, lens[i], 0, TAP, i);
+		assert_int_equal(driver_send(a, 0, NULL, frame, lens[i], NULL), 0);
+		driver_flush(a, DRIVER_TX(0));
+		assert_host_gets(lens[i], i);
+	}
+	rig_assert_dropped(*state, TAP, "too_big", 0);
+	driver_close(a);
+}
+
 /* Does the kernel know UDP segmentation on taps (Linux 6.2)? */
 static bool has_uso(struct rig *rig)
 {
@@ -541,6 +559,7 @@ int main(void)
 		CASE(bursts_stay_in_order),
 		CASE(no_busy_loop_when_the_guest_has_no_buffers),
 		CASE(large_frames_pass_with_their_header),
+		CASE(more_than_the_mtu_reaches_the_host),
 		CASE(large_datagrams_pass_whole_or_in_segments),
 		CASE(dhcp_is_finished_both_ways),
 		CASE(a_frame_that_the_host_refuses_costs_itself_alone),

@@ -203,6 +203,24 @@ def iperf(sender, receiver, *options):
         server.wait()
 
 
+def check_flows(pair, flows=64, each=4):
+    """So many flows either way arrive, and every queue of both ports has a part in each direction."""
+    for sender, receiver in pair.ways():
+        with receiver.socket(socket.AF_INET, socket.SOCK_DGRAM) as sink:
+            sink.bind((receiver.address, 0))
+            sink.settimeout(5)
+            for _ in range(flows):
+                with sender.socket(socket.AF_INET, socket.SOCK_DGRAM) as source:
+                    for _ in range(each):
+                        source.sendto(b"x" * 100, sink.getsockname())
+                for _ in range(each):
+                    sink.recv(200)
+    for name in "ab":
+        for direction in ("tx", "rx"):
+            queues = pair.switch.queues(name, direction)
+            check(len(queues) == 4 and all(queue["frames"] for queue in queues), f"{name} {direction}: {queues}")
+
+
 class Flood:
     """Small frames from one host to another, as fast as one thread can, until it is over."""
 
@@ -309,6 +327,18 @@ def test_queues(tap, binary):
                     queues = pair.switch.queues(name, direction)
                     used = [queue for queue in queues if queue["frames"] > 100]
                     check(len(queues) == 4 and len(used) > 1, f"{name} {direction}: {queues}")
+            for sender, receiver in pair.ways():
+                transfer(sender, receiver, 20)
+            pair.check_counters()
+
+
+def test_queues_of_another(tap, binary):
+    with tap.test("devices of several queues that another made carry frames in all of them"):
+        for name in "ab":
+            command("ip", "tuntap", "add", "dev", f"rw{name}0", "mode", "tap", "multi_queue")
+        with Pair(binary, queues=4) as pair:
+            check_ping(pair)
+            check_flows(pair)
             for sender, receiver in pair.ways():
                 transfer(sender, receiver, 20)
             pair.check_counters()
@@ -511,6 +541,7 @@ def body(tap, arguments):
     test_traffic(tap, binary)
     test_plain_calls(tap, binary)
     test_queues(tap, binary)
+    test_queues_of_another(tap, binary)
     test_misfortune(tap, binary)
     with tempfile.TemporaryDirectory(prefix="ringway-tap-") as folder:
         os.chmod(folder, 0o777)  # for a switch that is nobody's
