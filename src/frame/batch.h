@@ -40,8 +40,13 @@ struct frame {
 	uint32_t flow;		   /* flow_hash() */
 };
 
-/* A batch ends with the frame that reaches this: it bounds how long a receiver's lock is held. */
-#define BATCH_BYTES 65536u
+/*
+ * A batch ends with the frame that reaches this: it bounds how long a receiver's lock is held, and
+ * is the share of a queue's turn. As much as a batch of MTU-sized frames has, or a guest that sends
+ * large ones would get a multiple of what its neighbours get of their worker
+ * (docs/performance.md).
+ */
+#define BATCH_BYTES (BATCH_FRAMES * 1536u)
 
 struct batch {
 	unsigned n;	 /* frames */

@@ -391,6 +391,34 @@ static void long_chains_share_what_a_batch_may_walk(void **state)
 	free(b);
 }
 
+/* A sender of large frames has one at a time, or its neighbours would wait for several. */
+static void a_turn_is_so_many_bytes(void **state)
+{
+	static const struct {
+		uint32_t len;
+		unsigned frames;
+	} rows[] = { { 1514, RING_SIZE }, { 9014, 6 }, { 40000, 2 }, { 65214, 1 } };
+	struct batch *b = aligned_alloc(CACHE_LINE, sizeof(*b));
+	struct virtq_calls calls = { 0 };
+	struct vring_desc *desc = memory_at(rig->base, ring_addr(1).desc);
+	struct virtq *vq;
+
+	start_ring(1, MODERN);
+	vq = &rig->dev.ring[1]->vq;
+	for (unsigned i = 0; i < ARRAY_SIZE(rows); i++) {
+		ring_post(rig->base, 1, RING_SIZE);
+		for (unsigned k = 0; k < RING_SIZE; k++)
+			desc[k].len = rows[i].len + VNET_HDR_LEN;
+		for (unsigned left = RING_SIZE; left; left -= b->n) {
+			assert_true(virtq_collect(vq, b));
+			virtq_complete(vq, b, &calls);
+			assert_int_equal(b->n, MIN(rows[i].frames, left));
+		}
+	}
+	vq->call_pending = false;
+	free(b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -412,6 +440,7 @@ int main(void)
 		T(disabled_before_the_first_enable_it_rests_later_it_drains),
 		T(kicks_are_off_until_they_are_asked_for),
 		T(long_chains_share_what_a_batch_may_walk),
+		T(a_turn_is_so_many_bytes),
 #undef T
 	};
 

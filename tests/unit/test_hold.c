@@ -336,7 +336,7 @@ static void the_longest_batch_fits(void **state)
 	for (unsigned turn = 0; turn < 3; turn++) {
 		batch_begin(&batch);
 		while (batch.bytes < BATCH_BYTES)
-			batch_add(&batch, 2, 4, batch.n, batch.n < 7 ? 9300 : FRAME_LEN_MAX,
+			batch_add(&batch, 2, 4, batch.n, batch.n < 5 ? 9300 : FRAME_LEN_MAX,
 				  memory + batch.n, 4096);
 		assert_true(batch.bytes > BATCH_BYTES + FRAME_LEN_MAX / 2);
 		hold(&a, all());
