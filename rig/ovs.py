@@ -3,6 +3,7 @@
 Without hugepages it needs --legacy-mem and much of it, or guests silently get nothing. It makes a tap for each bridge,
 hence a network namespace of its own. Its polling thread has a CPU all the time: let it `rest` while others are measured.
 """
+import os
 import re
 import shutil
 import signal
@@ -115,6 +116,8 @@ class OvsDpdk:
 
 def missing():
     """Why it cannot run here, or None."""
+    if os.geteuid():
+        return "it takes a network namespace of its own: become root"
     for program in ("unshare", "setpriv"):
         if not shutil.which(program):
             return f"{program} not found: install the package util-linux"

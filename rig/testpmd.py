@@ -210,10 +210,13 @@ class Guests(Testpmd):
 
 
 class VhostSwitch(Testpmd):
-    """Two net_vhost ports in io mode: what comes in at one goes out at the other."""
+    """Two net_vhost ports in io mode: what comes in at one goes out at the other.
 
-    def __init__(self, folder, name, sockets, *, cpu, main_cpu, queues=1):
-        vdevs = [vdev("net_vhost", port, iface=path, queues=queues)
+    segmented: frames with segmentation offload pass, too.
+    """
+
+    def __init__(self, folder, name, sockets, *, cpu, main_cpu, queues=1, segmented=False):
+        vdevs = [vdev("net_vhost", port, iface=path, queues=queues, **({"tso": 1} if segmented else {}))
                  for port, path in enumerate(sockets)]
         super().__init__(folder, name, vdevs, cpu=cpu, main_cpu=main_cpu, queues=queues,
                          args=("--forward-mode=io", "--record-core-cycles", "--record-burst-stats"))
