@@ -1,296 +1,203 @@
 #!/usr/bin/env python3
-"""Ringway beside DPDK's testpmd, under the same load, in one run.
+"""Ringway beside other switches, under the same loads, in one run: a table of ratios.
 
-The baseline is testpmd in io mode between two vhost ports: two copies and no switching, on a core of
-its own. Both sides are there all the time, and take turns under one generator, A B B A for each
-frame size, since on a shared machine rates drift by more than the sides differ. So ratios are made
-within such a pass, and the table gives their median and range. A machine whose two CPUs are now
-separate cores (class X), now threads of one core (S), changes the cost of a frame by a factor: the
-generator measures how long a cache line takes there and back, and only runs of one class are put
-together. Runs during which somebody else had the CPUs too are "noisy": not to be believed.
+All switches are there all the time, and take turns under one generator, A B C C B A for each cell of the table, since on
+a shared machine rates drift by more than the switches differ. So ratios are made within such a pass, and the table gives
+their median and range over the passes. A machine whose two CPUs are now separate cores (class X), now threads of one core
+(S), changes the cost of a frame by a factor: the generator measures before each run how long a cache line takes there and
+back, and only runs of one class are put together. Runs during which somebody else had the CPUs too are "noisy" and shown
+only where there was no quiet pair: not to be believed. What remains is noise as well as difference: the first cell of each
+load has ringway beside itself, too.
 
-What is compared is TSC cycles per frame in passes of the switch's loop that had work. Both sides
-poll, so CPU time would say nothing. Frames per second are the generator's as much as the switch's.
-
-`--sides ringway,ringway` is the A/A run: what it shows is noise.
+Cycles per frame are TSC cycles of those passes of a switch's loop that had work. All poll, so CPU time would say nothing.
+Frames per second are those of whoever was slower, the switch or the generator: the table says who.
 """
 
 import argparse
-import collections
+import itertools
 import json
 import os
 import platform
-import resource
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from rig import RigError
-from rig.switch import Switch
-from rig.testpmd import BURST, Guests, VhostSwitch
+from bench.ratios import FIRST, ITSELF, print_machine, print_table, summarise  # noqa: E402
+from bench.runs import Cell, Refused, measure, ringway_load  # noqa: E402
+from bench.sides import PEERS, Ringway  # noqa: E402
+from rig import RigError, testpmd  # noqa: E402
 
-NOISY = 0.1  # share of a CPU that others may take from a run; two pollers on one CPU halve each other
+FRAMES = ["64", "256", "1518"]
+RINGS = ["split", "packed"]
+TOUCH = ["live", "data"]
+CELLS = [
+    *(Cell("loop", *what) for what in itertools.product(FRAMES, TOUCH, RINGS)),
+    *(Cell("loop", "tso", touch, "split") for touch in TOUCH),
+    *(Cell("single", "64", "live", ring) for ring in RINGS),
+    *(Cell("dpdk", frame, "live", ring) for frame in FRAMES for ring in RINGS),
+]
+CHOICES = {"loads": "load", "frames": "frame", "touch": "touch", "rings": "ring"}  # option: part of a cell
+OVERHEAD_SECONDS = {"loop": 0.8, "single": 0.8, "dpdk": 4}  # of a run, besides what is measured
+PROBE_SECONDS = 0.02
 
-Usage = collections.namedtuple("Usage", "cycles frames bursts")
 
-
-class Ringway:
+class Comparison:
     def __init__(self, args, folder):
-        self.sockets = sockets(folder)
-        self.switch = Switch(args.binary, folder, [f"{path.stem} vhost-user listen={path}" for path in self.sockets],
-                             ["--workers", 1, "--cpus", args.switch_cpu])
+        self.args = args
+        self.folder = folder
+        self.sides = {}
+        self.skipped = {}  # what was not measured: why
+        self.passes = []
 
-    def begin(self):
-        self.before = self._usage()
+    def __enter__(self):
+        self.sides[FIRST] = self._open(FIRST, Ringway)
+        try:
+            for name in self.args.peers:
+                self._open_peer(name, *PEERS[name])
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
 
-    def end(self):
-        return Usage(*(now - then for now, then in zip(self._usage(), self.before)))
+    def __exit__(self, *_):
+        for side in self.sides.values():
+            side.close()
 
-    def close(self):
-        self.switch.stop()
+    def _open(self, name, kind):
+        place = self.folder / name
+        place.mkdir()
+        return kind(self.args, place)
 
-    def _usage(self):
-        workers = self.switch.show("worker")
-        return Usage(*(sum(worker[key] for worker in workers)
-                       for key in ("busy_cycles", "frames", "bursts")))
+    def _open_peer(self, name, kind, missing):
+        try:
+            why = missing()
+            if why:
+                raise RigError(why)
+            self.sides[name] = self._open(name, kind)
+        except (RigError, OSError) as error:
+            self._skip(name, str(error))
 
+    def _skip(self, what, why):
+        self.skipped[what] = why
+        say(f"without {what}: {why}")
 
-class TestpmdIo:
-    def __init__(self, args, folder):
-        self.sockets = sockets(folder)
-        self.switch = VhostSwitch(folder, "switch", self.sockets, cpu=args.switch_cpu, main_cpu=args.generator_cpu)
+    def _plan(self):
+        """(cell, the sides that it is for)."""
+        cells = self.args.cells
+        if any(cell.load == "dpdk" for cell in cells) and testpmd.missing():
+            self._skip("load dpdk", testpmd.missing())
+            cells = [cell for cell in cells if cell.load != "dpdk"]
+        before = None
+        for cell in cells:
+            yield cell, [FIRST, *([ITSELF] if cell.load != before else []), *(name for name in self.sides if name != FIRST)]
+            before = cell.load
 
-    def begin(self):
-        self.switch.start()
+    def run(self):
+        plan = list(self._plan())
+        seconds = self.args.passes * sum(2 * len(sides) * (self.args.seconds + OVERHEAD_SECONDS[cell.load])
+                                         for cell, sides in plan)
+        say(f"{len(plan)} cells, {self.args.passes} passes: about {max(1, round(seconds / 60))} minutes")
+        self._warm_up(plan)
+        for number in range(1, self.args.passes + 1):
+            self.passes.append({})
+            for cell, sides in plan:
+                say(f"pass {number} of {self.args.passes}: {' '.join(cell)}")
+                self.passes[-1][cell] = self._turns(cell, sides)
 
-    def end(self):
-        counted = self.switch.stop()  # so that it does not poll while the other side is measured
-        return Usage(counted.cycles, counted.packets, counted.bursts)
+    def _warm_up(self, plan):
+        """Memory is touched for the first time, guests are seen for the first time, and what cannot be done is found out."""
+        for cell, sides in {(cell.load, cell.frame == "tso"): (cell, sides) for cell, sides in reversed(plan)}.values():
+            say(f"warming up: {' '.join(cell)}")
+            self._turns(cell, [name for name in sides if name != ITSELF])
 
-    def close(self):
-        self.switch.close()
+    def _turns(self, cell, sides):
+        runs = {name: [] for name in sides}
+        for name in [*sides, *reversed(sides)]:
+            what = f"{name}, {' '.join(cell)}"
+            if what in self.skipped:
+                continue
+            try:
+                side = self.sides[FIRST if name == ITSELF else name]
+                runs[name].append(measure(self.args, side, cell, self.args.seconds, self._probe))
+            except RigError as error:
+                if name not in self.args.peers and not isinstance(error, Refused):
+                    raise
+                self._skip(what, str(error))
+        return runs
 
-
-def sockets(folder):
-    return [folder / f"vm{port}.sock" for port in (1, 2)]
-
-
-SIDES = {"ringway": Ringway, "testpmd": TestpmdIo}
-
-
-def ringway_load(args, sockets, size, seconds):
-    """The project's own generator."""
-    command = [str(args.binary), "bench", "load", "--a", str(sockets[0]), "--b", str(sockets[1]), "--json",
-               "--size", str(size), "--seconds", str(seconds), "--window", str(args.window),
-               "--cpu", str(args.generator_cpu), *(["--data"] if args.data else [])]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 30)
-    if done.returncode:
-        raise RigError(f"{' '.join(command)}: {done.stderr.strip() or done.returncode}")
-    return json.loads(done.stdout)
-
-
-def testpmd_load(args, sockets, size, seconds):
-    """Two virtio_user ports of testpmd: a second opinion, with another driver."""
-    with tempfile.TemporaryDirectory() as folder:
-        with Guests(folder, "generator", sockets, cpu=args.generator_cpu) as guests:
-            sent = guests.start_loop(max(1, args.window // (2 * BURST)), size)
-            began = time.monotonic()
-            time.sleep(seconds)
-            took = time.monotonic() - began
-            guests.stop()
-            left = guests.drain()
-            frames = sum(port["rx_packets"] for port in guests.port_stats())
-    return {"size": size, "seconds": took, "received": frames, "lost": sent - left,
-            "frames_per_s": frames / took, "line_class": "?"}
-
-
-GENERATORS = {"ringway": ringway_load, "testpmd": testpmd_load}
-
-
-def measure(args, side, size, seconds):
-    watch = Watch(args, side)
-    side.begin()
-    load = GENERATORS[args.generator](args, side.sockets, size, seconds)
-    usage = side.end()
-    if not usage.frames:
-        raise RigError(f"no frame passed {side.sockets[0]}")
-    disturbed = watch.disturbed()
-    return {
-        "size": size,
-        "class": "noisy" if disturbed > NOISY else load["line_class"],
-        "disturbed": disturbed,
-        "cycles_per_frame": usage.cycles / usage.frames,
-        "frames_per_s": load["frames_per_s"],
-        "burst": usage.frames / usage.bursts if usage.bursts else None,
-        "lost": load["lost"],
-        "usage": usage._asdict(),
-        "generator": load,
-    }
+    def _probe(self):
+        return ringway_load(self.args, self.sides[FIRST].sockets, Cell("loop", "64", "live", "split"), PROBE_SECONDS)
 
 
-class Watch:
-    """Sees what time of the two CPUs went to anyone but the switch, the generator and this script."""
-
-    def __init__(self, args, side):
-        self.cpus = {f"cpu{args.generator_cpu}", f"cpu{args.switch_cpu}"}
-        self.switch = side.switch
-        self.began, self.others = time.monotonic(), self._others()
-
-    def disturbed(self):
-        """As a share of one CPU."""
-        return (self._others() - self.others) / (time.monotonic() - self.began)
-
-    def _others(self):
-        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-        return self._busy() - self.switch.cpu_seconds() - sum(one.ru_utime + one.ru_stime for one in used)
-
-    def _busy(self):
-        with open("/proc/stat") as stat:
-            lines = [line.split() for line in stat]
-        ticks = 0
-        for name, user, nice, system, _idle, _iowait, irq, softirq, steal, *_ in (
-                line for line in lines if line[0] in self.cpus):
-            ticks += sum(map(int, (user, nice, system, irq, softirq, steal)))
-        return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def run_passes(args, sides):
-    """Yields (pass, size, {"A": [run, run], "B": [run, run]})."""
-    for side in sides.values():  # warm up; memory is touched for the first time
-        measure(args, side, args.sizes[0], 1)
-    for number in range(1, args.passes + 1):
-        for size in args.sizes:
-            runs = {"A": [], "B": []}
-            for label in "ABBA":
-                runs[label].append(measure(args, sides[label], size, args.seconds))
-            yield number, size, runs
-
-
-def summarise(passes):
-    """One row per frame size and class of run."""
-    groups = collections.defaultdict(list)
-    for _, size, runs in passes:
-        for name in {run["class"] for both in runs.values() for run in both}:
-            groups[size, name].append({label: [run for run in runs[label] if run["class"] == name] for label in "AB"})
-    return [summary(size, name, group) for (size, name), group in sorted(groups.items())]
-
-
-def summary(size, name, group):
-    row = {"size": size, "class": name}
-    for key in ("cycles_per_frame", "frames_per_s", "burst"):
-        values = [{label: [run[key] for run in runs[label] if run[key]] for label in "AB"} for runs in group]
-        row[key] = {label: spread([value for one in values for value in one[label]]) for label in "AB"}
-        row[key]["A/B"] = spread([statistics.mean(one["A"]) / statistics.mean(one["B"])
-                                  for one in values if one["A"] and one["B"]])
-    for label in "AB":
-        runs = [run for one in group for run in one[label]]
-        row.setdefault("runs", {})[label] = len(runs)
-        row.setdefault("lost", {})[label] = sum(run["lost"] for run in runs)
-    return row
-
-
-def spread(values):
-    """[median, least, greatest]; None if there are none."""
-    return [statistics.median(values), min(values), max(values)] if values else None
-
-
-def print_table(rows):
-    def cell(values, width, scale=1, digits=0):
-        if not values:
-            return "-".rjust(width)
-        median, low, high = (f"{value / scale:.{digits}f}" for value in values)
-        return f"{median} ({low}-{high})".rjust(width)
-
-    print(f"{'':18}{'busy cycles per frame':^57}  {'million frames per second':^57}"
-          f"  {'frames a burst':^15}  {'lost':^11}")
-    print(f"{'size':>4} {'class':>5} {'runs':>6} " +
-          "  ".join(f"{'A':>18} {'B':>18} {'A/B':>19}" for _ in range(2)) +
-          f"  {'A':>7} {'B':>7}  {'A':>5} {'B':>5}")
-    for row in rows:
-        cycles, rate, burst, lost = (row[key] for key in
-                                     ("cycles_per_frame", "frames_per_s", "burst", "lost"))
-        bursts = [f"{burst[label][0]:.1f}" if burst[label] else "-" for label in "AB"]
-        runs = "+".join(str(row["runs"][label]) for label in "AB")
-        print(f"{row['size']:>4} {row['class']:>5} {runs:>6} "
-              f"{cell(cycles['A'], 18)} {cell(cycles['B'], 18)} "
-              f"{cell(cycles['A/B'], 19, digits=2)}  "
-              f"{cell(rate['A'], 18, 1e6, 2)} {cell(rate['B'], 18, 1e6, 2)} "
-              f"{cell(rate['A/B'], 19, digits=2)}  "
-              f"{bursts[0]:>7} {bursts[1]:>7}  {lost['A']:>5} {lost['B']:>5}")
+def say(text):
+    print(f"compare: {time.monotonic() - STARTED:4.0f} s  {text}", file=sys.stderr, flush=True)
 
 
 def machine():
     with open("/proc/cpuinfo") as info:
         model = next((line.split(":")[1].strip() for line in info if "model name" in line), "")
-    return {"cpu": model, "cpus": os.cpu_count(), "kernel": platform.release()}
+    return {"cpu": model, "cpus": os.cpu_count(), "kernel": platform.release(), "load": os.getloadavg()}
 
 
 def parse_args():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--binary", type=Path, required=True, help="the ringway to measure")
-    parser.add_argument("--sides", default="ringway,testpmd", metavar="A,B",
-                        type=lambda text: text.split(","),
-                        help=f"two of {', '.join(SIDES)}, the same twice to see the noise")
-    parser.add_argument("--generator", default="ringway", choices=GENERATORS)
-    parser.add_argument("--sizes", default="64,256,1518", metavar="BYTES,...",
-                        type=lambda text: [int(size) for size in text.split(",")])
-    parser.add_argument("--passes", type=int, default=5)
-    parser.add_argument("--seconds", type=int, default=3, help="of each of a pass's four runs")
-    parser.add_argument("--window", type=int, default=256, help="frames under way")
-    parser.add_argument("--data", action="store_true", help="guests touch every byte")
-    parser.add_argument("--quick", action="store_true", help="about a minute: 2 passes, 1 second")
-    parser.add_argument("--generator-cpu", type=int, default=0)
-    parser.add_argument("--switch-cpu", type=int, default=1)
-    parser.add_argument("--out", type=Path, help="where to write JSON (compare.json beside the binary)")
+    parser.add_argument("--binary", type=Path, default=Path("build/ringway"), help="the ringway to measure (build/ringway)")
+
+    def some_of(option, choices, what):
+        def words(text):
+            if not set(text.split(",")) <= set(choices):
+                raise argparse.ArgumentTypeError(f"takes some of {','.join(choices)}")
+            return text.split(",")
+        parser.add_argument(option, type=words, default=list(choices), metavar=",".join(choices), help=what)
+
+    some_of("--peers", PEERS, "switches beside it: testpmd in io mode between two vhost ports, Open vSwitch with DPDK")
+    some_of("--loads", OVERHEAD_SECONDS, "many frames under way, one, or many from DPDK's own driver")
+    some_of("--frames", [*FRAMES, "tso"], "bytes, or 64 KB of TCP to be cut")
+    some_of("--touch", TOUCH, "what guests touch: the first cache line of a frame, or every byte")
+    some_of("--rings", RINGS, "form of the rings")
+    parser.add_argument("--passes", type=int, default=3, help="each has two runs of every switch in every cell (3)")
+    parser.add_argument("--seconds", type=float, default=1, help="of each run (1)")
+    parser.add_argument("--generator-cpu", type=int, default=0, metavar="CPU")
+    parser.add_argument("--switch-cpu", type=int, default=1, metavar="CPU")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="for every run (compare.json beside the binary)")
     args = parser.parse_args()
-    if len(args.sides) != 2 or not set(args.sides) <= set(SIDES):
-        parser.error(f"--sides takes two of {', '.join(SIDES)}")
-    if args.quick:
-        args.passes, args.seconds = 2, 1
+    args.cells = [cell for cell in CELLS if all(getattr(cell, part) in getattr(args, option)
+                                                for option, part in CHOICES.items())]
+    if not args.cells:
+        parser.error("nothing to measure: no cell of the table is of these loads, frames, touch and rings")
     args.binary = args.binary.resolve()
-    args.out = args.out or args.binary.with_name("compare.json")
+    args.json = args.json or args.binary.with_name("compare.json")
     return args
-
-
-def compare(args, folder):
-    sides = {}
-    try:
-        for label, kind in zip("AB", args.sides):
-            (folder / label).mkdir()
-            sides[label] = SIDES[kind](args, folder / label)
-        passes = []
-        for entry in run_passes(args, sides):
-            passes.append(entry)
-            number, size, _ = entry
-            print(f"pass {number} of {args.passes}, {size} B", file=sys.stderr)
-        return passes
-    finally:
-        for side in sides.values():
-            side.close()
 
 
 def main():
     args = parse_args()
-    print(f"A: {args.sides[0]}, B: {args.sides[1]}. The switch works on CPU {args.switch_cpu}; the "
-          f"generator ({args.generator}) on CPU {args.generator_cpu}.")
     try:
-        with tempfile.TemporaryDirectory(prefix="ringway-bench-") as folder:
-            passes = compare(args, Path(folder))
+        with tempfile.TemporaryDirectory(prefix="rw-bench-") as folder, Comparison(args, Path(folder)) as comparison:
+            try:
+                comparison.run()
+            except KeyboardInterrupt:
+                say("interrupted: this is what there is")
     except (RigError, OSError) as error:
         return f"compare: {error}"
-    rows = summarise(passes)
+    rows = summarise(comparison.passes)
+    print_machine(comparison.passes)
     print_table(rows)
-    with open(args.out, "w") as out:
-        json.dump({"machine": machine(), "arguments": vars(args), "summary": rows,
-                   "passes": [{"pass": number, "size": size, "runs": runs}
-                              for number, size, runs in passes]}, out, indent=1, default=str)
-    print(f"Medians, least and greatest; ratios within a pass of A B B A. Every run is in {args.out}")
+    print("Ringway's ratio to the peer, median (least-greatest) of passes; then medians of both. lost: frames, and in brackets "
+          "those that the switch says it dropped.")
+    for what, why in comparison.skipped.items():
+        print(f"not measured: {what}: {why}")
+    with open(args.json, "w") as out:
+        json.dump({"machine": machine(), "arguments": vars(args), "rows": rows, "not_measured": comparison.skipped,
+                   "passes": [[{**cell._asdict(), "runs": runs} for cell, runs in one.items()]
+                              for one in comparison.passes]}, out, indent=1, default=str)
+    print(f"Every run is in {args.json}")
     return 0
 
+
+STARTED = time.monotonic()
 
 if __name__ == "__main__":
     sys.exit(main())

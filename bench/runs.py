@@ -1,0 +1,120 @@
+"""One run of compare.py: a load between two guests of a switch, and what the switch and the generator say of it."""
+import collections
+import json
+import os
+import resource
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from rig import RigError
+from rig.testpmd import BURST, Guests
+
+NOISY = 0.1  # share of a CPU that others may take from a run; two pollers on one CPU halve each other
+TRIES = 3  # to connect: a switch may still be at taking leave of the guests before
+SETTLE_SECONDS = 15  # until frames pass: Open vSwitch needs some after guests have connected
+WINDOW = 256  # frames under way
+
+# load: "loop" keeps WINDOW frames under way both ways, "single" one there or back; "dpdk" is "loop" with DPDK's driver.
+# frame: bytes or "tso". touch: what guests touch of a frame, its first line ("live") or every byte ("data").
+Cell = collections.namedtuple("Cell", "load frame touch ring")
+
+
+class Refused(RigError):
+    """The switch cannot do this."""
+
+
+def ringway_load(args, sockets, cell, seconds):
+    """The project's own generator."""
+    command = [str(args.binary), "bench", "latency" if cell.load == "single" else "load", "--json",
+               "--a", str(sockets[0]), "--b", str(sockets[1]), "--size", cell.frame, "--ring", cell.ring,
+               "--seconds", str(seconds), "--cpu", str(args.generator_cpu), *(["--data"] * (cell.touch == "data"))]
+    for _ in range(TRIES):
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + SETTLE_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise RigError(f"the generator did not end within {seconds + SETTLE_SECONDS:g} s") from None
+        if not done.returncode:
+            return json.loads(done.stdout)
+        if "offer" in done.stderr:
+            break
+    complaint = (done.stderr.strip() or f"status {done.returncode}").splitlines()[-1]
+    raise (Refused if "offer" in complaint else RigError)(complaint)
+
+
+def dpdk_load(args, sockets, cell, seconds, probe):
+    """Two virtio_user ports of testpmd: a second opinion, with another driver. The CPUs it does not look at: `probe` does."""
+    line = probe()
+    with tempfile.TemporaryDirectory() as folder, \
+         Guests(folder, "generator", sockets, cpu=args.generator_cpu,
+                options={"packed_vq": 1} if cell.ring == "packed" else {}) as guests:
+        end = time.monotonic() + SETTLE_SECONDS
+        while loop(guests, cell, 0.1)["lost"]:
+            if time.monotonic() > end:
+                raise RigError(f"frames of DPDK's driver are still lost after {SETTLE_SECONDS} s")
+        load = loop(guests, cell, seconds)
+    return {key: line[key] for key in ("tsc_hz", "line_round_trip_ns", "line_class")} | load
+
+
+def loop(guests, cell, seconds):
+    before, began = guests.received(), time.monotonic()
+    sent = guests.start_loop(WINDOW // (2 * BURST), int(cell.frame))
+    time.sleep(seconds)
+    frames, took = guests.received() - before, time.monotonic() - began
+    guests.stop()
+    return {"seconds": took, "received": frames, "frames_per_s": frames / took, "lost": sent - guests.drain()}
+
+
+def measure(args, side, cell, seconds, probe):
+    """One run. `probe` is a short run of another switch, for what the CPUs are like."""
+    side.begin(cell.frame)
+    watch = Watch(args, side)
+    try:
+        if cell.load == "dpdk":
+            load = dpdk_load(args, side.sockets, cell, seconds, probe)
+        else:
+            load = ringway_load(args, side.sockets, cell, seconds)
+        disturbed = watch.disturbed()
+    finally:
+        usage = side.end()
+    if not usage.frames:
+        raise RigError(f"no frame passed {side.sockets[0]}")
+    cycles = usage.cycles / usage.frames
+    return {
+        "class": "noisy" if disturbed > NOISY else load["line_class"],
+        "disturbed": disturbed,
+        "cycles_per_frame": cycles,
+        "frames_per_s": load["frames_per_s"],
+        "busy": cycles * load["frames_per_s"] / load["tsc_hz"],
+        "burst": usage.frames / usage.bursts if usage.bursts else None,
+        "lost": load["lost"],
+        "dropped_by_switch": usage.dropped,
+        "generator": load,
+    }
+
+
+class Watch:
+    """Sees what time of the two CPUs went to anyone but the switch, the generator and this script."""
+
+    def __init__(self, args, side):
+        self.cpus = {f"cpu{args.generator_cpu}", f"cpu{args.switch_cpu}"}
+        self.switch = side.switch
+        self.began, self.others = time.monotonic(), self._others()
+
+    def disturbed(self):
+        """As a share of one CPU."""
+        return (self._others() - self.others) / (time.monotonic() - self.began)
+
+    def _others(self):
+        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        return self._busy() - self.switch.cpu_seconds() - sum(one.ru_utime + one.ru_stime for one in used)
+
+    def _busy(self):
+        ticks = 0
+        for line in Path("/proc/stat").read_text().splitlines():
+            name, *numbers = line.split()
+            if name in self.cpus:
+                user, nice, system, _idle, _iowait, irq, softirq, steal, *_ = map(int, numbers)
+                ticks += user + nice + system + irq + softirq + steal
+        return ticks / os.sysconf("SC_CLK_TCK")

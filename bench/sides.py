@@ -1,0 +1,106 @@
+"""The switches that compare.py sets side by side. Each polls on a CPU of its own while it is measured, and rests otherwise.
+
+Between begin() and end() a side has `sockets` for two guests and counts what it does for them.
+"""
+import collections
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from rig import ovs, testpmd  # noqa: E402
+from rig.switch import Switch  # noqa: E402
+
+# TSC cycles of the passes of the switch's loop that had work, the frames and the bursts of them, and the frames that it
+# says it dropped; None if it does not say.
+Usage = collections.namedtuple("Usage", "cycles frames bursts dropped")
+
+
+def sockets(folder):
+    return [folder / f"vm{port}.sock" for port in (1, 2)]
+
+
+class Counting:
+    """A side whose counters run on: what they counted is their difference."""
+
+    def begin(self, _frame):
+        self.before = self.usage()
+
+    def end(self):
+        return Usage(*(None if now is None else now - then for now, then in zip(self.usage(), self.before)))
+
+
+class Ringway(Counting):
+    def __init__(self, args, folder):
+        self.sockets = sockets(folder)
+        self.switch = Switch(args.binary, folder, [f"{path.stem} vhost-user listen={path}" for path in self.sockets],
+                             ["--workers", 1, "--cpus", args.switch_cpu])
+
+    def usage(self):
+        workers = self.switch.show("worker")
+        dropped = sum(sum(port[way]["dropped"].values()) for port in self.switch.show("port") for way in ("ingress", "egress"))
+        return Usage(*(sum(worker[key] for worker in workers) for key in ("busy_cycles", "frames", "bursts")), dropped)
+
+    def close(self):
+        self.switch.stop()
+
+
+class TestpmdIo:
+    """What comes in at one vhost port goes out at the other: two copies, no switching.
+
+    One for frames with segmentation offload, and one without: to offer it costs something with every frame.
+    """
+
+    def __init__(self, args, folder):
+        self.switches = {}
+        try:
+            for segmented in (False, True):
+                place = folder / ("tso" if segmented else "plain")
+                place.mkdir()
+                self.switches[segmented] = testpmd.VhostSwitch(place, f"io-{place.name}", sockets(place), cpu=args.switch_cpu,
+                                                               main_cpu=args.generator_cpu, segmented=segmented)
+        except BaseException:
+            self.close()
+            raise
+
+    def begin(self, frame):
+        self.switch = self.switches[frame == "tso"]
+        self.sockets = sockets(self.switch.log.parent)
+        self.switch.start()
+
+    def end(self):
+        counted = self.switch.stop()
+        dropped = sum(port.get("tx_dropped", 0) + port.get("rx_dropped", 0) for port in counted.ports)
+        return Usage(counted.cycles, counted.packets, counted.bursts, dropped)
+
+    def close(self):
+        for switch in self.switches.values():
+            switch.close()
+
+
+class OvsDpdk(Counting):
+    """Learns addresses and looks them up, like ringway; copies twice."""
+
+    def __init__(self, args, folder):
+        self.switch = ovs.OvsDpdk(folder, cpu=args.switch_cpu, main_cpu=args.generator_cpu)
+        self.sockets = self.switch.sockets
+        self.switch.rest()
+
+    def begin(self, frame):
+        self.switch.wake()
+        super().begin(frame)
+
+    def usage(self):
+        return Usage(*self.switch.stats(), None)  # it counts drops per port, every 5 s, while a guest is there
+
+    def end(self):
+        try:
+            return super().end()
+        finally:
+            self.switch.rest()
+
+    def close(self):
+        self.switch.close()
+
+
+# Each with the reason why it cannot be had here, or None.
+PEERS = {"testpmd": (TestpmdIo, testpmd.missing), "ovs": (OvsDpdk, ovs.missing)}
