@@ -5,6 +5,7 @@ import statistics
 FIRST = "ringway"
 ITSELF = "itself"  # measured twice: what differs is noise
 OWN_SPLIT = "its split"  # packed rings beside split ones
+NOISY = "noisy"  # the class of runs during which others had the CPUs, too
 SWITCH_BOUND = 0.95  # busy for so much of the time: the frames per second are the switch's
 FIGURES = ("cycles_per_frame", "frames_per_s", "burst", "busy")
 
@@ -15,7 +16,7 @@ def spread(values):
 
 
 def summarise(passes):
-    """`passes` is a list of {cell: {side: [run, ...]}}. Rows of quiet runs, of noisy ones only where there is no quiet pair."""
+    """`passes` is a list of {cell: {side: [run, ...]}}."""
     cells = list(dict.fromkeys(cell for one in passes for cell in one))
     rows = []
     for cell in cells:
@@ -30,15 +31,15 @@ def summarise(passes):
 
 
 def rows_of(cell, peer, pairs):
-    """`pairs` has the runs of both for each pass."""
+    """`pairs` has the runs of both for each pass. Without a quiet pair there is one row of all runs, called noisy."""
     by_class = collections.defaultdict(list)
     for pair in pairs:
-        for kind in {run["class"] for runs in pair for run in runs}:
+        for kind in {run["class"] for runs in pair for run in runs} - {NOISY}:
             alike = [[run for run in runs if run["class"] == kind] for runs in pair]
             if all(alike):
                 by_class[kind].append(alike)
-    if len(by_class) > 1:
-        by_class.pop("noisy", None)
+    if not by_class and any(all(pair) for pair in pairs):
+        by_class[NOISY] = [pair for pair in pairs if all(pair)]
     return [row_of(cell, peer, kind, alike) for kind, alike in sorted(by_class.items())]
 
 
@@ -61,7 +62,7 @@ def bound_by(cell, kind, busy):
     """What frames per second were limited by."""
     if cell.load == "single":
         return "latency"
-    if kind == "noisy":
+    if kind == NOISY:
         return "others"
     return "switch" if busy >= SWITCH_BOUND else "generator"
 

@@ -8,10 +8,11 @@ import tempfile
 import time
 from pathlib import Path
 
+from bench.ratios import NOISY
 from rig import RigError
 from rig.testpmd import BURST, Guests
 
-NOISY = 0.1  # share of a CPU that others may take from a run; two pollers on one CPU halve each other
+DISTURBED = 0.1  # share of a CPU that others may take from a run; two pollers on one CPU halve each other
 TRIES = 3  # to connect: a switch may still be at taking leave of the guests before
 SETTLE_SECONDS = 15  # until frames pass: Open vSwitch needs some after guests have connected
 WINDOW = 256  # frames under way
@@ -82,7 +83,7 @@ def measure(args, side, cell, seconds, probe):
         raise RigError(f"no frame passed {side.sockets[0]}")
     cycles = usage.cycles / usage.frames
     return {
-        "class": "noisy" if disturbed > NOISY else load["line_class"],
+        "class": NOISY if disturbed > DISTURBED else load["line_class"],
         "disturbed": disturbed,
         "cycles_per_frame": cycles,
         "frames_per_s": load["frames_per_s"],

@@ -14,6 +14,7 @@ from rig.tap import main
 
 SECONDS = 0.3
 TIMEOUT = 120
+COMPARE = Path(__file__).resolve().parents[2] / "bench/compare.py"
 
 
 def check(condition, complaint):
@@ -164,11 +165,26 @@ def test_table(tap, bench):
                   cell["bound_by"] in ("switch", "generator") for cell in cells), cells)
 
 
+def test_comparison(tap, bench):
+    with tap.test("make bench: beside itself and testpmd, or it is said that there is none"):
+        result = bench.sockets[0].with_name("compare.json")
+        run = subprocess.run([sys.executable, COMPARE, "--binary", bench.switch.binary, "--json", result, "--peers", "testpmd",
+                              "--loads", "loop,single", "--frames", "64", "--touch", "live", "--rings", "split",
+                              "--passes", "1", "--seconds", str(SECONDS)], capture_output=True, text=True, timeout=TIMEOUT)
+        check(run.returncode == 0, run.stderr)
+        report = json.loads(result.read_text())
+        rows = {(row["load"], row["against"]): row for row in report["rows"]}
+        check("testpmd" in report["not_measured"] or {("loop", "testpmd"), ("single", "testpmd")} <= set(rows), rows)
+        runs = [run for cell in report["passes"][0] for runs in cell["runs"].values() for run in runs]
+        check(len(runs) >= 8 and all(run["cycles_per_frame"] > 0 and run["frames_per_s"] > 0 and run["lost"] == 0 and
+                                     run["generator"]["line_round_trip_ns"] for run in runs), runs)
+
+
 def body(tap, arguments):
     with tempfile.TemporaryDirectory(prefix="ringway-bench-") as folder:
         bench = Bench(arguments.binary, folder)
         try:
-            for test in (test_load, test_latency, test_refusals, test_table):
+            for test in (test_load, test_latency, test_refusals, test_table, test_comparison):
                 test(tap, bench)
         finally:
             bench.switch.stop()
