@@ -25,7 +25,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.ratios import FIRST, ITSELF, print_machine, print_table, summarise  # noqa: E402
-from bench.runs import Cell, Refused, measure, ringway_load  # noqa: E402
+from bench.runs import Cell, measure, ringway_load  # noqa: E402
 from bench.sides import PEERS, Ringway  # noqa: E402
 from rig import RigError, testpmd  # noqa: E402
 
@@ -98,7 +98,7 @@ class Comparison:
         plan = list(self._plan())
         seconds = self.args.passes * sum(2 * len(sides) * (self.args.seconds + OVERHEAD_SECONDS[cell.load])
                                          for cell, sides in plan)
-        say(f"{len(plan)} cells, {self.args.passes} passes: about {max(1, round(seconds / 60))} minutes")
+        say(f"cells: {len(plan)}, passes: {self.args.passes}; minutes, about: {max(1, round(seconds / 60))}")
         self._warm_up(plan)
         for number in range(1, self.args.passes + 1):
             self.passes.append({})
@@ -122,7 +122,7 @@ class Comparison:
                 side = self.sides[FIRST if name == ITSELF else name]
                 runs[name].append(measure(self.args, side, cell, self.args.seconds, self._probe))
             except RigError as error:
-                if name not in self.args.peers and not isinstance(error, Refused):
+                if name not in self.args.peers:
                     raise
                 self._skip(what, str(error))
         return runs

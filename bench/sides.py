@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from rig import ovs, testpmd  # noqa: E402
+from rig import RigError, ovs, testpmd  # noqa: E402
 from rig.switch import Switch  # noqa: E402
 
 # TSC cycles of the passes of the switch's loop that had work, the frames and the bursts of them, and the frames that it
@@ -86,6 +86,8 @@ class OvsDpdk(Counting):
         self.switch.rest()
 
     def begin(self, frame):
+        if frame == "tso":
+            raise RigError("it takes segmented frames only where it is the client of the socket")
         self.switch.wake()
         super().begin(frame)
 
