@@ -169,6 +169,8 @@ def parse_args():
         parser.error("nothing to measure: no cell of the table is of these loads, frames, touch and rings")
     args.binary = args.binary.resolve()
     args.json = args.json or args.binary.with_name("compare.json")
+    if not args.json.parent.is_dir():
+        parser.error(f"--json: there is no folder {args.json.parent}")
     return args
 
 

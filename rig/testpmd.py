@@ -212,11 +212,12 @@ class Guests(Testpmd):
 class VhostSwitch(Testpmd):
     """Two net_vhost ports in io mode: what comes in at one goes out at the other.
 
-    segmented: frames with segmentation offload pass, too.
+    segmented: frames with segmentation offload pass, too, in mbufs of 16 KB: 4 to a frame, not 32.
     """
 
     def __init__(self, folder, name, sockets, *, cpu, main_cpu, queues=1, segmented=False):
         vdevs = [vdev("net_vhost", port, iface=path, queues=queues, **({"tso": 1} if segmented else {}))
                  for port, path in enumerate(sockets)]
-        super().__init__(folder, name, vdevs, cpu=cpu, main_cpu=main_cpu, queues=queues,
-                         args=("--forward-mode=io", "--record-core-cycles", "--record-burst-stats"))
+        super().__init__(folder, name, vdevs, cpu=cpu, main_cpu=main_cpu, queues=queues, mbufs=3000 if segmented else 32768,
+                         args=("--forward-mode=io", "--record-core-cycles", "--record-burst-stats",
+                               *(["--mbuf-size=16384"] if segmented else [])))
