@@ -75,15 +75,23 @@ static void report_state(struct vhost_user_port *p, struct port_report *ret)
 		/* Without share=on a guest writes to a copy of its own, and this memory stays
 		 * empty. */
 		if (!traffic(&ret->ingress))
-			snprintf(
-				ret->reason, sizeof(ret->reason),
-				"the guest has sent nothing; if it did, its memory lacks share=on");
+			snprintf(ret->reason, sizeof(ret->reason),
+				 "the guest has sent nothing; if it did, its memory lacks "
+				 "share=on%s",
+				 dev->features & BIT(VIRTIO_F_RING_PACKED)
+					 ? ", or a crash of the switch cost its packed rings their "
+					   "place: reset the guest's device"
+					 : "");
 	}
 	if (broken >= 0) {
 		ret->state = "broken";
 		snprintf(ret->reason, sizeof(ret->reason),
-			 "ring %d: what the guest made available makes no sense; reset "
-			 "the guest's driver",
+			 dev->ring[broken]->vq.lost
+				 ? "ring %d is packed and begins where its buffers are used "
+				   "already, as "
+				   "after a crash of the switch; reset the guest's device"
+				 : "ring %d: what the guest made available makes no sense; reset "
+				   "the guest's driver",
 			 broken);
 	}
 }

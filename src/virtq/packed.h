@@ -66,6 +66,11 @@ static inline bool packed_is_available(uint16_t flags, bool wrap)
 	return !!(flags & PACKED_AVAIL) == wrap && !!(flags & PACKED_USED) != wrap;
 }
 
+static inline bool packed_is_used(uint16_t flags, bool wrap)
+{
+	return !!(flags & PACKED_AVAIL) == wrap && !!(flags & PACKED_USED) == wrap;
+}
+
 /* Partner: the driver's release of the flags of a chain's first descriptor (2.8.21.1). */
 static inline bool packed_ready(const struct virtq *vq)
 {

@@ -104,7 +104,11 @@ static void split_begin(struct virtq *vq, uint16_t base)
 	vq->avail_most = 0;
 }
 
-/* A packed one does not tell. No chain is ever kept, so the two places are one. */
+/*
+ * A packed one does not tell. No chain is ever kept, so the two places are one. Who lost the place
+ * in a crash of the device says an old one; half of the time the slot there shows it, being used in
+ * the round that is to come.
+ */
 static void packed_begin(struct virtq *vq, uint32_t base)
 {
 	uint16_t slot = base & 0x7fff;
@@ -114,6 +118,8 @@ static void packed_begin(struct virtq *vq, uint32_t base)
 	vq->used_next = vq->avail_next;
 	vq->used_wrap = vq->avail_wrap;
 	vq->used_slots = 0;
+	vq->lost =
+		packed_is_used(guest_load16(packed_slot(vq, vq->avail_next) + 14), vq->avail_wrap);
 	/* To count them is dear; drivers of packed rings fill them. */
 	vq->avail_most = vq->size;
 }
@@ -145,12 +151,13 @@ void virtq_start(struct virtq *vq, const struct virtq_setup *setup)
 	vq->indirect = setup->features & BIT(VIRTIO_RING_F_INDIRECT_DESC);
 	vq->mergeable = setup->features & BIT(VIRTIO_NET_F_MRG_RXBUF);
 	vq->packed = setup->features & BIT(VIRTIO_F_RING_PACKED);
+	vq->lost = false;
 	if (vq->packed)
 		packed_begin(vq, base);
 	else
 		split_begin(vq, (uint16_t)base);
 	vq->called = false;
-	vq->state = state_by_enable(vq);
+	vq->state = vq->lost ? VIRTQ_BROKEN : state_by_enable(vq);
 	suppress_kicks(vq);
 	pthread_mutex_unlock(&vq->lock);
 }

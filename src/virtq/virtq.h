@@ -45,7 +45,7 @@ enum virtq_state {
 	VIRTQ_DISABLED, /* was not enabled since its start */
 	VIRTQ_DRAINING, /* was, and is not now: tx returns chains and drops what is in them */
 	VIRTQ_RUNNING,
-	VIRTQ_BROKEN, /* the driver's available index made no sense; only a restart mends it */
+	VIRTQ_BROKEN, /* available index or base made no sense; only a restart mends it */
 };
 
 struct virtq_stats {
@@ -78,6 +78,7 @@ struct virtq {
 	uint8_t hdr_len;
 	bool packed, event_idx, indirect, mergeable;
 	bool enabled, was_enabled;
+	bool lost; /* packed: it began at a slot that was used already, so its base is wrong */
 	enum virtq_state state;
 	struct virtq_call *call; /* RCU; NULL: the driver is never called */
 

@@ -86,6 +86,23 @@ static bool has_feature(const json_t *row, const char *name)
 	return false;
 }
 
+/* Makes available what there cannot be. */
+static void make_senseless(struct driver_ring *r)
+{
+	if (!r->packed) {
+		script_avail_index(r, 10000);
+		return;
+	}
+	/* A chain without an end. What is before the next slot is of the next round. */
+	for (unsigned slot = r->size; slot--;) {
+		const struct driver_place at = { slot, slot >= r->add.slot };
+
+		store_release(&r->packed_desc[slot].flags,
+			      packed_flags_available(&at) | VRING_DESC_F_NEXT);
+	}
+	ring_kick(r);
+}
+
 static void each_state_says_why_nothing_passes(void **state)
 {
 	struct rig *rig = *state;
@@ -110,10 +127,37 @@ static void each_state_says_why_nothing_passes(void **state)
 	expect(rig, 0, "up", "share=on");
 	send_one(d, 0, 1, 60, 1);
 	expect(rig, 0, "up", "");
-	script_avail_index(&d->ring[DRIVER_TX(0)], 10000);
+	make_senseless(&d->ring[DRIVER_TX(0)]);
 	expect(rig, 0, "broken", "ring 1:");
 	driver_close(d);
 	expect(rig, 0, "waiting", rig->socket[0]);
+}
+
+/* As QEMU does after a crash of the back-end: it says where the ring was when it began. */
+static void a_packed_ring_that_lost_its_place_says_so(void **state)
+{
+	const struct driver_config packed = { .features = driver_features_default() |
+							  BIT(VIRTIO_F_RING_PACKED) };
+	struct rig *rig = *state;
+	struct driver *d = rig_open(rig, 0, &packed);
+	struct driver_ring *tx = &d->ring[DRIVER_TX(0)];
+	struct error err;
+	uint32_t base, wrong;
+
+	expect(rig, 0, "up", "packed rings");
+	send_one(d, 0, 1, 60, 1);
+	assert_true(script_wait_idle(tx, WAIT_MS));
+	expect(rig, 0, "up", "");
+	assert_int_equal(driver_ring_stop(d, DRIVER_TX(0), &base, &err), 0);
+	assert_int_equal(driver_ring_start(d, DRIVER_TX(0), ring_base(tx), &err), 0);
+	expect(rig, 0, "broken", "ring 1 is packed");
+	expect(rig, 0, "broken", "reset the guest's device");
+	assert_int_equal(driver_ring_stop(d, DRIVER_TX(0), &wrong, &err), 0);
+	assert_int_equal(driver_ring_start(d, DRIVER_TX(0), base, &err), 0);
+	expect(rig, 0, "up", "");
+	send_one(d, 0, 1, 60, 2);
+	assert_true(script_wait_idle(tx, WAIT_MS));
+	driver_close(d);
 }
 
 static void assert_last_error(struct rig *rig, unsigned port, const char *words)
@@ -408,6 +452,7 @@ int main(void)
 #define CASE(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
 	const struct CMUnitTest tests[] = {
 		CASE(each_state_says_why_nothing_passes),
+		CASE(a_packed_ring_that_lost_its_place_says_so),
 		CASE(the_last_error_is_kept),
 		CASE(every_frame_is_counted_once_on_each_side),
 		CASE(quiet_guests_wake_nobody),
