@@ -4,8 +4,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <linux/fuse.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,11 +87,30 @@ static void *serve(void *arg)
 	return NULL;
 }
 
+/* What a run that was killed has left behind. */
+static void sweep(void)
+{
+	glob_t left;
+
+	if (glob("/tmp/ringway-fuse-*-*", 0, NULL, &left))
+		return;
+	for (size_t i = 0; i < left.gl_pathc; i++) {
+		int pid = atoi(left.gl_pathv[i] + strlen("/tmp/ringway-fuse-"));
+
+		if (pid > 0 && kill(pid, 0) && errno == ESRCH) {
+			umount2(left.gl_pathv[i], MNT_FORCE | MNT_DETACH);
+			rmdir(left.gl_pathv[i]);
+		}
+	}
+	globfree(&left);
+}
+
 bool slow_file_open(struct slow_file *f)
 {
 	char path[64], options[96];
 
-	strcpy(f->folder, "/tmp/ringway-fuse-XXXXXX");
+	sweep();
+	snprintf(f->folder, sizeof(f->folder), "/tmp/ringway-fuse-%d-XXXXXX", getpid());
 	f->dev = open("/dev/fuse", O_RDWR | O_CLOEXEC);
 	if (f->dev < 0 || !mkdtemp(f->folder)) {
 		fprintf(stderr, "no FUSE: %s\n", strerror(errno));
