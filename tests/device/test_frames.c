@@ -159,6 +159,7 @@ static void too_big_is_dropped_and_nothing_is_lost_with_it(void **state)
 }
 
 /* An MTU is of the packet: neither the Ethernet header nor tags count. */
+/* Clauses: 5.1.4.1a, 5.1.4.1b */
 static void two_tags_do_not_count_for_the_mtu(void **state)
 {
 	struct driver_config limited = { .protocol = BIT(VHOST_USER_PROTOCOL_F_REPLY_ACK) |
@@ -225,6 +226,64 @@ static void large_frames_reach_who_did_not_agree_in_segments(void **state)
 	driver_close(b);
 }
 
+/* A table, a header, and a frame whose checksum is to be finished for the receiver. */
+/* Clauses: 2.7.5.1a, 2.7.5.1c, 2.8.15a */
+static void what_is_sent_is_not_written_to(void **state)
+{
+	struct driver_config c = { .features = driver_features_default() | BIT(VIRTIO_NET_F_CSUM),
+				   .extra = 65536 };
+	const struct virtio_net_hdr unfinished = { .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+						   .csum_start = 34,
+						   .csum_offset = 16 };
+	struct driver *a = rig_open(*state, 0, &c), *b = rig_open(*state, 1, NULL);
+	struct driver_ring *tx = &a->ring[DRIVER_TX(0)];
+	uint8_t *at = driver_memory_alloc(&a->mem, 4096, 4096), before[4096], got[200];
+	struct script_desc entries[2], table = { .len = 32, .flags = VRING_DESC_F_INDIRECT };
+	struct driver_frame f;
+
+	table.addr = ring_gpa(tx, at);
+	entries[0] = (struct script_desc){ table.addr + 1024, 12, VRING_DESC_F_NEXT, SCRIPT_NEXT };
+	entries[1] = (struct script_desc){ table.addr + 2048, 100, 0, 0 };
+	script_table(tx, (struct vring_desc *)at, entries, 2);
+	memcpy(at + 1024, &unfinished, sizeof(unfinished));
+	frame_make(at + 2048, 100, 0, 1, 7);
+	frame_add_tcp(at + 2048, 100);
+	memcpy(before, at, sizeof(before));
+	assert_true(script_chain(tx, &table, 1, 0, NULL, NULL) >= 0);
+	ring_publish(tx);
+	ring_kick(tx);
+	assert_int_equal(driver_receive_wait(b, 0, got, sizeof(got), &f, 1000), 1);
+	assert_true(script_wait_idle(tx, 1000));
+	assert_int_equal(f.len, 100);
+	assert_memory_not_equal(got + 34 + 16, before + 2048 + 34 + 16, 2);
+	assert_memory_equal(at, before, sizeof(before));
+	driver_close(a);
+	driver_close(b);
+}
+
+/* All flags but the one that has a meaning here; the receiver takes any checksum. */
+/* Clauses: 5.1.6.2.2a, 5.1.6.2.2d, 5.1.6.4.1k */
+static void other_flags_of_a_sender_mean_nothing(void **state)
+{
+	const struct virtio_net_hdr strange = { .flags = 0xff & ~VIRTIO_NET_HDR_F_NEEDS_CSUM };
+	struct driver_config c = { .features = driver_features_default() | OFFLOADS };
+	struct driver *a = rig_open(*state, 0, &c), *b = rig_open(*state, 1, &c);
+	uint8_t frame[60], got[200];
+	struct driver_frame f;
+
+	for (unsigned i = 0; i < 20; i++) {
+		frame_make(frame, sizeof(frame), 0, 1, i);
+		assert_int_equal(driver_send(a, 0, &strange, frame, sizeof(frame), NULL), 0);
+		driver_flush(a, DRIVER_TX(0));
+		assert_int_equal(driver_receive_wait(b, 0, got, sizeof(got), &f, 1000), 1);
+		assert_int_equal(f.len, sizeof(frame));
+		assert_memory_equal(got, frame, sizeof(frame));
+		assert_int_equal(f.hdr.hdr.flags, 0);
+	}
+	driver_close(a);
+	driver_close(b);
+}
+
 int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
@@ -238,6 +297,8 @@ int main(void)
 		CASE(larger_than_the_whole_ring_is_too_big),
 		CASE(two_tags_do_not_count_for_the_mtu),
 		CASE(large_frames_reach_who_did_not_agree_in_segments),
+		CASE(what_is_sent_is_not_written_to),
+		CASE(other_flags_of_a_sender_mean_nothing),
 	};
 
 	return rig_run("frames", tests, ARRAY_SIZE(tests), 0);

@@ -3,6 +3,7 @@
 #include "harness.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -240,6 +241,56 @@ static void needless_kicks_do_no_harm(void **state)
 	driver_close(s.to);
 }
 
+/* A call at the next buffer, though the field that has no say asks for none. */
+/* Clauses: 2.7.7.2a, 2.7.7.2d */
+static void only_one_field_says_when_to_call(void **state)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		struct driver_config c = { .features = i ? without_event_idx() : 0 };
+		struct driver *a = rig_open(*state, 0, &c), *b = rig_open(*state, 1, NULL);
+		struct driver_ring *tx = &a->ring[DRIVER_TX(0)];
+
+		assert_passes(a, b);
+		for (unsigned n = 0; n < 20; n++) {
+			usleep(n ? 0 : SETTLE_US);
+			driver_reclaim(a, 0);
+			calls_of(tx);
+			ring_calls_on(tx);
+			if (i)
+				store_release(&tx->avail->ring[tx->size],
+					      (uint16_t)(tx->used_next + 1000));
+			else
+				store_release(&tx->avail->flags,
+					      (uint16_t)VRING_AVAIL_F_NO_INTERRUPT);
+			send_one(a, 0, 1, 60, n);
+			assert_int_equal(poll(&(struct pollfd){ tx->call, POLLIN, 0 }, 1, 1000), 1);
+		}
+		driver_close(a);
+		driver_close(b);
+	}
+}
+
+/* Looked at while the worker polls, and while it sleeps. */
+/* Clauses: 2.7.10.2a, 2.7.10.2b */
+static void used_flags_say_nothing_else(void **state)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		struct driver_config c = { .features = i ? without_event_idx() : 0 };
+		struct driver *a = rig_open(*state, 0, &c), *b = rig_open(*state, 1, NULL);
+
+		for (unsigned n = 0; n < 200; n++) {
+			send_one(a, 0, 1, 60, n);
+			for (unsigned k = 0; k < 100; k++)
+				assert_in_range(load_relaxed(&a->ring[DRIVER_TX(0)].used->flags), 0,
+						i);
+			usleep(n % 50 ? 0 : SETTLE_US);
+			driver_reclaim(a, 0);
+		}
+		driver_close(a);
+		driver_close(b);
+	}
+}
+
 int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
@@ -254,7 +305,9 @@ int main(void)
 		CASE(kicks_are_rare_under_load),
 		CASE(needless_kicks_do_no_harm),
 		CASE(event_index_ahead_is_one_call),
+		CASE(only_one_field_says_when_to_call),
+		CASE(used_flags_say_nothing_else),
 	};
 
-	return rig_run("notify", tests, ARRAY_SIZE(tests), 1);
+	return rig_run("notify", tests, ARRAY_SIZE(tests), 3);
 }

@@ -110,6 +110,32 @@ static void packed_rings_of_odd_sizes(void **state)
 	}
 }
 
+/* What was used last, of either direction. */
+/* Clauses: 2.8.3a, 6.2b, 2.8.12a */
+static void packed_write_flag_tells_sent_from_received(void **state)
+{
+	struct driver_config c = { .features =
+					   driver_features_default() | BIT(VIRTIO_F_RING_PACKED) };
+	struct driver *a = rig_open(*state, 0, &c), *b = rig_open(*state, 1, &c);
+	struct driver_ring *tx = &a->ring[DRIVER_TX(0)], *rx = &b->ring[DRIVER_RX(0)];
+
+	for (unsigned i = 0; i < 2; i++) {
+		for (unsigned n = 0; n < 20; n++)
+			send_one(a, 0, 1, 60, n);
+		assert_true(script_wait_idle(tx, 1000));
+		for (unsigned n = 0; n < 20; n++) {
+			assert_true(load_acquire(&rx->packed_desc[rx->take.slot].flags) &
+				    VRING_DESC_F_WRITE);
+			assert_false(load_acquire(&tx->packed_desc[20 * i + n].flags) &
+				     VRING_DESC_F_WRITE);
+			assert_true(receive_one(b, 0, 1, 60, n, 1000));
+		}
+		driver_reclaim(a, 0);
+	}
+	driver_close(a);
+	driver_close(b);
+}
+
 static void split_and_packed_meet(void **state)
 {
 	struct driver_config packed = { .features = driver_features_default() |
@@ -419,6 +445,7 @@ int main(void)
 		CASE(unlike_features_meet),
 		CASE(rings_of_every_size),
 		CASE(packed_rings_of_odd_sizes),
+		CASE(packed_write_flag_tells_sent_from_received),
 		CASE(split_and_packed_meet),
 		CASE(indexes_wrap_around),
 		CASE(full_rings_pass),

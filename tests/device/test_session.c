@@ -401,6 +401,21 @@ static void disabled_rings_are_quiet(void **state)
 	driver_close(b);
 }
 
+/* Clauses: reset-owner-a */
+static void reset_owner_is_ignored(void **state)
+{
+	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
+
+	assert_passes(a, b);
+	assert_int_equal(channel_send(a->fe.sock, VHOST_USER_RESET_OWNER, VHOST_USER_VERSION, NULL,
+				      0, NULL, 0),
+			 0);
+	usleep(20000);
+	assert_passes(a, b);
+	driver_close(a);
+	driver_close(b);
+}
+
 int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
@@ -416,6 +431,7 @@ int main(void)
 		CASE(a_connecting_port_begins_again_whenever_its_peer_dies),
 		CASE(leaving_under_load_harms_nobody),
 		CASE(disabled_rings_are_quiet),
+		CASE(reset_owner_is_ignored),
 		CASE(rings_start_at_any_index),
 		CASE(the_next_driver_of_a_guest_starts_anew),
 	};
