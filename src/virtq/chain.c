@@ -102,6 +102,17 @@ static enum drop chain_next(const struct virtq *vq, struct chain_table *table, s
 	return DROP_NONE;
 }
 
+/*
+ * Must be read by the device where it may only be written, or the other way round (2.7.4.2).
+ * DPDK's driver leaves WRITE set in the packed tables of all that it sends. No device minds, so
+ * neither does this one: it never writes to what was sent.
+ */
+static bool wrong_direction(const struct virtq *vq, const struct chain_table *table, uint16_t flags,
+			    uint16_t write)
+{
+	return ((flags ^ write) & VRING_DESC_F_WRITE) && !(vq->packed && table->indirect && !write);
+}
+
 enum drop chain_walk(const struct virtq *vq, struct vring_desc d, uint16_t slot, uint16_t slots,
 		     uint16_t write, struct span *spans, unsigned max, unsigned *links,
 		     unsigned *ret_spans, uint64_t *ret_len)
@@ -125,7 +136,7 @@ enum drop chain_walk(const struct virtq *vq, struct vring_desc d, uint16_t slot,
 		if (unlikely(!*links))
 			return DROP_CHAIN_PIECES;
 		--*links;
-		if (unlikely((d.flags ^ write) & VRING_DESC_F_WRITE))
+		if (unlikely(wrong_direction(vq, &table, d.flags, write)))
 			return DROP_CHAIN_DIRECTION;
 		/* A frame may look at many rx chains: each link shall use up some of its spans. */
 		if (unlikely(write && !d.len))

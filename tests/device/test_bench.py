@@ -121,8 +121,8 @@ def test_latency(tap, bench):
         report, _ = bench.run("latency", "--rate", 2000, "--seed", 5, seconds=1)
         sent = [bench.switch.port(name)["ingress"]["frames"] - then for name, then in zip("ab", before)]
         check(report["rate"] == 2000 and report["seed"] == 5 and ordered(report["late_ns"]), report)
-        # One second and a tenth of warm-up; a machine that is overloaded may send less.
-        check(1000 < sent[0] < 2600 and abs(sent[0] - sent[1]) <= 20, f"{sent}: {report}")
+        # One second and a tenth of warm-up; a machine that is overloaded sends less, or what was due before.
+        check(1000 < sent[0] < 8000 and abs(sent[0] - sent[1]) <= 20, f"{sent}: {report}")
         check(report["late_ns"]["n"] <= sent[0] and ordered(report["round_trip_ns"]), report)
     with tap.test("--rate with --oneway: B answers nothing"):
         report, _ = bench.run("latency", "--rate", 2000, "--oneway")

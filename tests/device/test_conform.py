@@ -60,7 +60,7 @@ def test_crash(tap, binary, folder):
                           f"until grep -qs ' up: ' '{folder}/short.log'; do sleep 0.01; done\n"
                           "kill -9 $!\nwait\nkill -SEGV $$\n")
         script.chmod(0o755)
-        status, told = conform(binary, folder, "a", [str(script)], "--case", "kicks-as-asked", "--timeout", "3")
+        status, told = conform(binary, folder, "a", [str(script)], "--case", "kicks-as-asked", "--timeout", "20")
         check(status == 1, f"status {status}")
         first = told["cases"][0]
         check(first["result"] == "crashed" and "signal 11" in first["text"], f"{first}")
