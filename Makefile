@@ -26,7 +26,7 @@ check: ## run all tests and the linters
 check-guests: ## the whole matrix of guest features (half an hour and more without KVM)
 	@scripts/deps check
 	@$(MAKE) --no-print-directory all
-	@for test in features host unlike tunnels; do python3 -m tests.guests.test_$$test --all $(BINARY) || exit 1; done
+	@for test in paths features host unlike tunnels; do python3 -m tests.guests.test_$$test --all $(BINARY) || exit 1; done
 
 check-hostile: ## the attacks of hostile guests and front-ends, a million each (minutes)
 	@scripts/deps check

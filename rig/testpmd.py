@@ -40,11 +40,11 @@ class Testpmd:
     """One testpmd at its prompt, with one forwarding core.
 
     cpu: where it forwards; main_cpu: where its other threads run (the same if not given).
-    queues: per port. args: further arguments of testpmd itself.
+    queues: per port. args: further arguments of testpmd itself, eal: of DPDK.
     """
 
     def __init__(self, folder, name, vdevs, *, cpu, main_cpu=None, queues=1, memory=256,
-                 mbufs=32768, args=()):
+                 mbufs=32768, args=(), eal=()):
         why = missing()
         if why:
             raise RigError(why)
@@ -56,7 +56,7 @@ class Testpmd:
             "--no-huge", "-m", str(memory), "--no-pci", "--no-shconf", "--no-telemetry",
             "--file-prefix", f"{name}-{os.getpid()}",
             *[arg for device in vdevs for arg in ("--vdev", device)],
-            "--", "-i", "--nb-cores=1", f"--rxq={queues}", f"--txq={queues}",
+            *eal, "--", "-i", "--nb-cores=1", f"--rxq={queues}", f"--txq={queues}",
             f"--total-num-mbufs={mbufs}", *args,
         ]
         with open(self.log, "wb") as log:
