@@ -10,6 +10,7 @@ import random
 import struct
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 from rig import RigError, tap
@@ -104,11 +105,16 @@ class Guests(Testpmd):
         for queue in range(self.queues):
             write_capture(self.capture("rx_pcap", port, queue), frames[queue::self.queues])
 
+    @contextmanager
     def forward(self, mode, ports):
-        """Frames that one of the two ports gets go out at the other."""
+        """Meanwhile frames that one of the two ports gets go out at the other."""
         self.cmd(f"set fwd {mode}")
         self.cmd(f"set portlist {ports}")
         self.start()
+        try:
+            yield
+        finally:
+            self.stop()
 
     def send(self, port, frames):
         """A guest sends; the frames stay in the other's ring."""
@@ -118,25 +124,22 @@ class Guests(Testpmd):
             self.cmd(f"port stop {capture}")
             self.cmd(f"port start {capture}")
         before = self.sent()
-        self.forward("io", f"{port + 2},{port}")
-        settle(lambda: self.sent() - before >= len(frames), lambda: f"{self.sent() - before} of {len(frames)} sent")
-        self.stop()
+        with self.forward("io", f"{port + 2},{port}"):
+            settle(lambda: self.sent() - before >= len(frames), lambda: f"{self.sent() - before} of {len(frames)} sent")
 
     def go_round(self, enough):
         """What the other guest got, this one sends again."""
         before = self.sent()
-        self.forward("mac", "0,1")
-        time.sleep(ROUND_SECONDS)
-        settle(lambda: self.sent() - before > enough, lambda: f"{self.sent() - before} sent, of {enough} at the least")
-        self.stop()
+        with self.forward("mac", "0,1"):
+            time.sleep(ROUND_SECONDS)
+            settle(lambda: self.sent() - before > enough, lambda: f"{self.sent() - before} sent, of {enough} at the least")
 
     def take(self, port, count):
         """Returns what a guest has in its rings, without addresses."""
         before = self.received()
-        self.forward("io", f"{port},{port + 2}")
-        settle(lambda: self.received() - before >= count, lambda: f"{self.received() - before} of {count} frames came back")
-        time.sleep(0.02)  # for one too many
-        self.stop()
+        with self.forward("io", f"{port},{port + 2}"):
+            settle(lambda: self.received() - before >= count, lambda: f"{self.received() - before} of {count} frames came back")
+            time.sleep(0.02)  # for one too many
         return [frame[ADDRESSES:] for queue in range(self.queues)
                 for frame in read_capture(self.capture("tx_pcap", port, queue))]
 
