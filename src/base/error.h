@@ -27,4 +27,7 @@ struct error {
 
 void error_write(struct error *err, const char *fmt, ...) printf_like(2, 3);
 
+/* strerror(), but a lack of descriptors comes with its remedy. */
+const char *error_reason(int code);
+
 #endif

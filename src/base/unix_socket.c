@@ -91,7 +91,7 @@ static int remove_stale(const char *path, struct error *err)
 		return error_set(err, EADDRINUSE, "somebody listens at %s already", path);
 	if (r != -ECONNREFUSED)
 		return error_set(err, -r, "cannot tell whether somebody listens at %s: %s", path,
-				 strerror(-r));
+				 error_reason(-r));
 	if (unlink(path) && errno != ENOENT)
 		return error_set(err, errno, "cannot remove the stale socket %s: %s", path,
 				 strerror(errno));
@@ -157,7 +157,7 @@ int unix_socket_listen(const char *path, mode_t mode, gid_t group, int backlog,
 	strcpy(s.path, path);
 	s.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (s.fd < 0)
-		return error_set(err, errno, "cannot make a socket: %s", strerror(errno));
+		return error_set(err, errno, "cannot make a socket: %s", error_reason(errno));
 	r = bind_file(&s, mode, err);
 	if (!r)
 		r = note_file(&s, err);

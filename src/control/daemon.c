@@ -281,7 +281,7 @@ int daemon_open(struct daemon **ret, struct error *err)
 	}
 	r = uv_loop_init(&d->loop);
 	if (r < 0) {
-		error_set(err, -r, "event loop: %s", uv_strerror(r));
+		error_set(err, -r, "event loop: %s", error_reason(-r));
 		goto fail_loop;
 	}
 	rcu_register_thread();
@@ -378,7 +378,11 @@ static int confine(struct daemon *d, struct error *err)
 	}
 	json_object_seed(0); /* reads a file, once */
 	r = sandbox_enter(&sandbox, &why);
-	return r ? error_set(err, -r, "%s; say --no-sandbox to run without", why.text) : 0;
+	if (r == -EMFILE)
+		*err = why; /* no fault of this host's, and told with its remedy */
+	else if (r)
+		error_set(err, -r, "%s; say --no-sandbox to run without", why.text);
+	return r;
 }
 
 static int start_threads(struct daemon *d, struct error *err)

@@ -264,7 +264,7 @@ int server_open(uv_loop_t *loop, struct unix_socket *socket, server_answer answe
 		r = uv_timer_start(&s->tick, server_tick, 1000, 1000);
 	if (r) {
 		server_close(s);
-		return error_set(err, -r, "control socket: %s", uv_strerror(r));
+		return error_set(err, -r, "control socket: %s", error_reason(-r));
 	}
 	*ret = s;
 	return 0;

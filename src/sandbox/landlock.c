@@ -109,7 +109,7 @@ int landlock_enter(const struct sandbox *sandbox, struct error *err)
 	if (version < 0) {
 		log_event(LOG_WARN, NULL,
 			  "this kernel offers no Landlock (%s): files are not confined",
-			  strerror(errno));
+			  error_reason(errno));
 		return 0;
 	}
 	l.fd = (int)syscall(SYS_landlock_create_ruleset, &ruleset, sizeof(ruleset), 0);
@@ -119,7 +119,7 @@ int landlock_enter(const struct sandbox *sandbox, struct error *err)
 	if (l.fd >= 0)
 		close(l.fd);
 	if (r)
-		return error_set(err, -r, "cannot confine files (Landlock): %s", strerror(-r));
+		return error_set(err, -r, "cannot confine files (Landlock): %s", error_reason(-r));
 	log_event(LOG_DEBUG, NULL, "files are confined by Landlock, version %ld", version);
 	return 0;
 }

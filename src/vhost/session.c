@@ -290,7 +290,11 @@ static size_t receive(struct session *s, void *to, size_t n)
 		return 0;
 	}
 	if (!take_fds(s, &msg)) {
-		session_end(s, "too many descriptors, or not with the first byte of a message");
+		bool left_out = (msg.msg_flags & MSG_CTRUNC) && s->msg.fds < VHOST_USER_FDS_MAX;
+
+		session_end(s, left_out ? error_reason(EMFILE)
+					: "too many descriptors, or not with the first byte of a "
+					  "message");
 		return 0;
 	}
 	return (size_t)got;

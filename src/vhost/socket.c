@@ -93,7 +93,7 @@ static void on_incoming(uv_poll_t *poll, int status, int events)
 	if (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR)
 		return;
 	/* It stays readable: without a pause this would be asked for ever. */
-	error_set(&text, 0, "cannot accept a connection to %s: %s", e->path, strerror(errno));
+	error_set(&text, 0, "cannot accept a connection to %s: %s", e->path, error_reason(errno));
 	uv_poll_stop(&e->poll);
 	uv_timer_start(&e->timer, on_timer, RETRY_MAX_MS, 0);
 	say_waiting(e, text.text);
@@ -129,7 +129,7 @@ static void try_connect(struct endpoint *e)
 		give_away(e, fd);
 		return;
 	}
-	error_set(&text, 0, "waiting for %s: %s (%s)", e->path, strerror(-fd), remedy(-fd));
+	error_set(&text, 0, "waiting for %s: %s (%s)", e->path, error_reason(-fd), remedy(-fd));
 	uv_timer_start(&e->timer, on_timer, e->delay_ms, 0);
 	e->delay_ms = MIN(e->delay_ms * 2, RETRY_MAX_MS);
 	say_waiting(e, text.text);

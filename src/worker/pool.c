@@ -93,11 +93,13 @@ static int worker_open(struct worker *w, struct error *err)
 	int r;
 
 	w->epoll = epoll_create1(EPOLL_CLOEXEC);
-	w->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	w->wake = w->epoll < 0 ? -1 : eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (w->wake < 0)
+		return error_set(err, errno, "cannot make a worker: %s", error_reason(errno));
 	w->set = set_new(SLOTS_MIN, NULL);
 	w->batch = aligned_alloc(CACHE_LINE, sizeof(*w->batch));
-	if (w->epoll < 0 || w->wake < 0 || !w->set || !w->batch)
-		return error_set(err, ENOMEM, "cannot make a worker: %s", strerror(errno));
+	if (!w->set || !w->batch)
+		return error_set(err, ENOMEM, "cannot make a worker: %s", strerror(ENOMEM));
 	memset(w->batch, 0, sizeof(*w->batch));
 	r = check_sleep(w, err);
 	if (r)

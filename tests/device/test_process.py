@@ -99,6 +99,48 @@ def test_descriptors(tap, place):
             check(status == 0, f"it ended with {status}")
 
 
+def limit_descriptors(soft, hard):
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_few_descriptors(tap, place):
+    ports = [word for n in range(100) for word in ("--port", f"p{n} vhost-user listen={place.folder}/p{n}.sock")]
+    with tap.test("the limit of descriptors is raised as far as that may be"):
+        switch = place.start(*ports, preexec_fn=limit_descriptors(32, 400))
+        end(switch)
+    with tap.test("too few descriptors are told in one line with the remedy"):
+        refused = 0
+        for limit in range(8, 150, 4):  # with less libuv aborts
+            command = [place.binary, "run", "-q", "--workers", "2", "--control", place.control, *ports]
+            switch = subprocess.Popen(command, stderr=subprocess.PIPE, text=True,
+                                      preexec_fn=limit_descriptors(limit, limit))
+            try:
+                said = switch.communicate(timeout=1)[1]
+            except subprocess.TimeoutExpired:
+                switch.terminate()
+                switch.communicate()
+                break
+            if switch.returncode == 127:
+                continue  # too little for the loader
+            refused += 1
+            check(switch.returncode == 1 and said.count("\n") == 1 and "ulimit -Hn" in said, f"{limit}: {said}")
+            check(not place.names(), f"it left {place.names()}")
+        check(refused > 20 and limit > 100, f"{refused} limits were too low, and {limit} enough")
+    with tap.test("a front-end for which none is left waits until there is"):
+        switch = place.start(*ports[:2])
+        used = len(os.listdir(f"/proc/{switch.pid}/fd"))
+        resource.prlimit(switch.pid, resource.RLIMIT_NOFILE, (used, used + 100))
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(place.folder / "p0.sock"))
+            # To ask takes one, which it has not either: so only after the limit was raised does it answer.
+            time.sleep(0.2)
+            resource.prlimit(switch.pid, resource.RLIMIT_NOFILE, (used + 1, used + 100))
+            check("ulimit -Hn" in place.show("port")[0]["reason"], str(place.show("port")))
+            resource.prlimit(switch.pid, resource.RLIMIT_NOFILE, (used + 100, used + 100))
+            wait_for(lambda: place.show("port")[0]["state"] == "connected", "the session")
+        end(switch)
+
+
 def test_signals(tap, place):
     port = f"vm1 vhost-user listen={place.folder}/vm1.sock"
     with tap.test("the end of its terminal ends it well"):
@@ -225,7 +267,7 @@ def test_users(tap, place):
 def body(tap, arguments):
     # Whoever runs the tests under nohup has it ignored, which switches would inherit.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    for test in (test_limits, test_descriptors, test_signals, test_log, test_levels, test_users):
+    for test in (test_limits, test_descriptors, test_few_descriptors, test_signals, test_log, test_levels, test_users):
         with Place(arguments.binary) as place:
             test(tap, place)
 
