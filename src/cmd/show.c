@@ -18,11 +18,15 @@ static const char help[] =
 	"'ringway show NAME' all of one port.\n"
 	"\n"
 	"  port     state, why a port carries nothing, counters, drops by reason\n"
-	"  queue    virtqueues: state, size, frames, segments, held, kicks, calls, worker\n"
+	"  queue    virtqueues: state, size, frames, segments, held, kicks, calls; the\n"
+	"           worker that has it, the load that it is (as a part of a CPU), and how often "
+	"it\n"
+	"           was moved to another worker\n"
 	"  fdb      learned addresses and the ports behind which they are\n"
 	"  worker   datapath threads: CPU it is pinned to, CPU time used, frames moved, bursts in\n"
-	"           which they came, sleeps for want of work, queues it serves, and how many of\n"
-	"           them wait for a kick (armed); what a wake-up costs here, by which polling is\n"
+	"           which they came, sleeps for want of work, queues it serves, how many of\n"
+	"           them wait for a kick (armed), and the load that they are (as a part of a CPU,\n"
+	"           over a few seconds); what a wake-up costs here, by which polling is\n"
 	"           bounded\n"
 	"  feature  virtio features: which are offered, which word of a port's features= takes\n"
 	"           them away, and what they mean\n"
@@ -63,6 +67,11 @@ static void optional_cell(struct table *t, const json_t *row, const char *key)
 		number_cell(t, row, key);
 	else
 		table_cell(t, "-");
+}
+
+static void load_cell(struct table *t, const json_t *row)
+{
+	table_cell(t, "%.1f", 100 * json_real_value(json_object_get(row, "load")));
 }
 
 static json_int_t sum_dropped(const json_t *row)
@@ -202,9 +211,8 @@ static void show_queues(const json_t *rows)
 {
 	struct table t;
 
-	table_begin(
-		&t,
-		"PORT|>QUEUE|DIR|STATE|>SIZE|>FRAMES|>BYTES|>SEGMENTS|>HELD|>KICKS|>CALLS|>WORKER");
+	table_begin(&t, "PORT|>QUEUE|DIR|STATE|>SIZE|>FRAMES|>BYTES|>SEGMENTS|>HELD|>KICKS|>CALLS|>"
+			"WORKER|>LOAD/%|>MOVES");
 	for (size_t i = 0; i < json_array_size(rows); i++) {
 		const json_t *row = json_array_get(rows, i);
 
@@ -223,6 +231,8 @@ static void show_queues(const json_t *rows)
 		number_cell(&t, row, "kicks");
 		number_cell(&t, row, "calls");
 		optional_cell(&t, row, "worker");
+		load_cell(&t, row);
+		number_cell(&t, row, "moves");
 	}
 	table_end(&t, stdout);
 }
@@ -246,8 +256,8 @@ static void show_workers(const json_t *rows)
 {
 	struct table t;
 
-	table_begin(&t,
-		    ">WORKER|>CPU|>CPU TIME/S|>FRAMES|>BURSTS|>SLEEPS|>QUEUES|>ARMED|>WAKE-UP/US");
+	table_begin(&t, ">WORKER|>CPU|>CPU "
+			"TIME/S|>FRAMES|>BURSTS|>SLEEPS|>QUEUES|>ARMED|>LOAD/%|>WAKE-UP/US");
 	for (size_t i = 0; i < json_array_size(rows); i++) {
 		const json_t *row = json_array_get(rows, i);
 
@@ -259,6 +269,7 @@ static void show_workers(const json_t *rows)
 		number_cell(&t, row, "sleeps");
 		number_cell(&t, row, "queues");
 		number_cell(&t, row, "armed");
+		load_cell(&t, row);
 		table_cell(&t, "%.0f", (double)number_of(row, "wakeup_ns") / 1e3);
 	}
 	table_end(&t, stdout);

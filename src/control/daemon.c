@@ -227,6 +227,8 @@ static void on_second(uv_timer_t *timer)
 	struct daemon *d = timer->data;
 
 	switch_tick(&d->sw, (uint32_t)(clock_ns() / 1000000000u));
+	if (d->pool)
+		pool_balance(d->pool);
 	log_tick();
 }
 

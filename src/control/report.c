@@ -85,13 +85,16 @@ static json_t *queue_row(struct daemon *d, const struct port *port, const struct
 {
 	int worker = q->ingress ? pool_owner(d->pool, q->ingress) : -1;
 	unsigned held = q->ingress ? hold_frames(q->ingress) : 0;
+	const struct queue_load idle = { 0 }, *load = q->ingress ? &q->ingress->load : &idle;
 
-	return json_pack("{s:s, s:i, s:s, s:s, s:i, s:I, s:I, s:I, s:i, s:I, s:I, s:o}", "port",
-			 port->name, "queue", (int)q->queue, "direction", q->tx ? "tx" : "rx",
-			 "state", q->state, "size", (int)q->size, "frames", (json_int_t)q->frames,
-			 "bytes", (json_int_t)q->bytes, "segments", (json_int_t)q->segments, "held",
-			 (int)held, "kicks", (json_int_t)q->kicks, "calls", (json_int_t)q->calls,
-			 "worker", worker < 0 ? json_null() : json_integer(worker));
+	return json_pack("{s:s, s:i, s:s, s:s, s:i, s:I, s:I, s:I, s:i, s:I, s:I, s:o, s:f, s:i}",
+			 "port", port->name, "queue", (int)q->queue, "direction",
+			 q->tx ? "tx" : "rx", "state", q->state, "size", (int)q->size, "frames",
+			 (json_int_t)q->frames, "bytes", (json_int_t)q->bytes, "segments",
+			 (json_int_t)q->segments, "held", (int)held, "kicks", (json_int_t)q->kicks,
+			 "calls", (json_int_t)q->calls, "worker",
+			 worker < 0 ? json_null() : json_integer(worker), "load",
+			 load->load / 1000.0, "moves", (int)load->moves);
 }
 
 static int append_port(struct daemon *d, struct port *port, json_t *rows)
@@ -194,12 +197,12 @@ static json_t *worker_row(struct daemon *d, unsigned worker)
 
 	memset(&w, 0, sizeof(w));
 	pool_report(d->pool, worker, &w);
-	return json_pack("{s:i, s:o, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:I}", "worker",
+	return json_pack("{s:i, s:o, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:f, s:I}", "worker",
 			 (int)w.worker, "cpu", w.cpu < 0 ? json_null() : json_integer(w.cpu),
 			 "cpu_ns", (json_int_t)w.cpu_ns, "busy_cycles", (json_int_t)w.busy_cycles,
 			 "frames", (json_int_t)w.frames, "bursts", (json_int_t)w.bursts, "sleeps",
 			 (json_int_t)w.sleeps, "queues", (int)w.queues, "armed", (int)w.armed,
-			 "wakeup_ns", (json_int_t)w.wakeup_ns);
+			 "load", w.load / 1000.0, "wakeup_ns", (json_int_t)w.wakeup_ns);
 }
 
 int report_workers(struct daemon *d, const char *name, json_t **ret_rows, struct error *err)

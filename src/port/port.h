@@ -28,6 +28,14 @@
 struct port;
 struct hold;
 
+/* What a queue makes its worker work, as control measures it. */
+struct queue_load {
+	uint64_t busy; /* cycles that were counted already */
+	unsigned load; /* thousandths of a CPU, of late */
+	unsigned rest; /* seconds for which it stays where it is */
+	uint32_t moves;
+};
+
 /* An ingress queue. */
 struct port_queue {
 	struct port *port;
@@ -36,11 +44,16 @@ struct port_queue {
 
 	/* The pool's. */
 	bool served;
-	bool watched; /* its worker is woken by `kick` */
-	uint32_t id;  /* of this being served: another one each time */
+	bool watched;  /* its worker is woken by `kick` */
+	uint32_t id;   /* of this being served: another one each time */
+	uint16_t heir; /* number of the worker that is to own it */
+	uint32_t slot; /* in that worker's set */
+	struct queue_load load;
 
 	/* The worker's that owns it. */
+	uint16_t owner;		/* its number; 0: none yet. Passed on by that worker (worker.c) */
 	uint32_t owned;		/* `id` when the worker took it over */
+	uint64_t busy;		/* cycles of turns that moved frames */
 	uint64_t kicks;		/* wake-ups by the peer */
 	bool armed;		/* kicks on, waiting for one */
 	struct poll_state poll; /* measured arrival gaps */

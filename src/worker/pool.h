@@ -2,9 +2,9 @@
 /*
  * The pool of workers: datapath threads, each of which owns queues and alone collects from them.
  *
- * Control thread only. Which worker a queue goes to is policy/place's decision. A worker learns of
- * a change through a new set of queues, published by pointer; the old set is freed after a grace
- * period.
+ * Control thread only. Which worker a queue goes to, and when it moves, is policy/place's decision.
+ * A worker learns of a change through a new set of queues, published by pointer; the old set is
+ * freed after a grace period.
  */
 #ifndef RINGWAY_WORKER_POOL_H
 #define RINGWAY_WORKER_POOL_H
@@ -23,6 +23,7 @@ struct worker_report {
 	uint64_t frames, bursts; /* collected */
 	uint64_t sleeps;
 	unsigned queues, armed; /* owned; of them waiting for a kick */
+	unsigned load;		/* thousandths of a CPU spent on frames, over a few seconds */
 	uint64_t wakeup_ns;	/* what waking one costs here, as measured at start; 0: not known */
 };
 
@@ -46,6 +47,9 @@ void pool_queue_up(struct pool *pool, struct port_queue *queue);
 void pool_queue_down(struct pool *pool, struct port_queue *queue);
 /* It will not come up again; what it holds for others is lost. Valid for a grace period more. */
 void pool_queue_gone(struct pool *pool, struct port_queue *queue);
+
+/* Once a second: measures loads, and moves a queue if that pays. */
+void pool_balance(struct pool *pool);
 
 /*
  * Watchdog, ten times a second: a worker that makes no progress inside a call's write is

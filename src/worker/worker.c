@@ -15,10 +15,13 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/epoll.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/log.h"
 #include "base/rcu.h"
 #include "policy/call.h"
 #include "switch/hold.h"
@@ -28,6 +31,14 @@
 #define QUIESCENT_PASSES  64u
 #define KICKLESS_LOOK_NS  1000000 /* a queue without a kick descriptor is looked at this often */
 #define EVENTS_MAX	  64
+
+void worker_wake(struct worker *w)
+{
+	uint64_t one = 1;
+
+	if (write(w->wake, &one, sizeof(one)) < 0)
+		log_event(LOG_ERROR, NULL, "cannot wake a worker: %s", strerror(errno));
+}
 
 static void wake_queue(struct port_queue *q)
 {
@@ -103,10 +114,27 @@ struct pass {
 	uint32_t armed; /* queues */
 };
 
+/* Between two turns: from here on it is another worker's. */
+static void pass_on(struct worker *w, struct port_queue *q, uint16_t heir)
+{
+	if (q->armed)
+		wake_queue(q);
+	store_release(&q->owner, heir); /* partner: visit() */
+	worker_wake(w + heir - w->number);
+}
+
 static void visit(struct worker *w, struct port_queue *q, uint64_t now, bool look, struct pass *p)
 {
 	uint32_t id = load_relaxed(&q->id);
+	uint16_t heir;
 
+	if (load_acquire(&q->owner) != w->number) /* partner: pass_on(), pool_queue_up() */
+		return;
+	heir = load_relaxed(&q->heir);
+	if (unlikely(heir != w->number)) {
+		pass_on(w, q, heir);
+		return;
+	}
 	if (unlikely(!load_acquire(&q->served))) { /* partner: pool_queue_up() */
 		p->moved |= retry(w, q, now);
 		p->held |= !hold_empty(q);
@@ -139,20 +167,36 @@ static bool look_now(struct worker *w, uint64_t now)
 	return look;
 }
 
-static struct pass pass(struct worker *w, uint64_t now)
+static void charge(struct worker *w, struct port_queue *q, uint64_t *now)
+{
+	uint64_t end = clock_cycles();
+
+	count(&w->busy_cycles, end - *now);
+	count(&q->busy, end - *now);
+	*now = end;
+}
+
+/* `*now` goes on with each queue that moved frames, which that time is counted for. */
+static struct pass pass(struct worker *w, uint64_t *now)
 {
 	const struct queue_set *set = rcu_read(w->set);
-	bool look = look_now(w, now);
+	bool look = look_now(w, *now);
 	unsigned end = rcu_read(set->end);
 	struct pass p = { 0 };
 
 	for (unsigned i = 0; i < end; i++) {
 		struct port_queue *q = rcu_read(set->queue[i]);
+		bool moved = p.moved;
 
-		if (q)
-			visit(w, q, now, look, &p);
+		if (!q)
+			continue;
+		p.moved = false;
+		visit(w, q, *now, look, &p);
 		if (call_due(w->uncalled, 0, w->per_us))
 			look_at_calls(w);
+		if (p.moved)
+			charge(w, q, now);
+		p.moved |= moved;
 	}
 	store_relaxed(&w->armed, p.armed);
 	return p;
@@ -169,11 +213,11 @@ static void call_late(struct worker *w, bool moved, uint64_t now)
 }
 
 /* The kick's event says in which slot its queue is, unless that has gone since. */
-static void kicked(const struct queue_set *set, uint64_t event)
+static void kicked(const struct worker *w, const struct queue_set *set, uint64_t event)
 {
 	struct port_queue *q = rcu_read(set->queue[event >> 32]);
 
-	if (!q || q->owned != (uint32_t)event)
+	if (!q || load_acquire(&q->owner) != w->number || q->owned != (uint32_t)event)
 		return;
 	count(&q->kicks, 1);
 	wake_queue(q);
@@ -200,7 +244,7 @@ static void sleep_until_kicked(struct worker *w, struct pass p)
 		if (events[i].data.u64 == WORKER_WAKE)
 			w->pass = 0; /* control has changed something: look at all of them */
 		else
-			kicked(set, events[i].data.u64);
+			kicked(w, set, events[i].data.u64);
 	}
 }
 
@@ -209,12 +253,10 @@ static void run(struct worker *w)
 	uint64_t now = clock_cycles();
 
 	while (!load_relaxed(&w->stop)) {
-		struct pass p = pass(w, now);
-		uint64_t end = clock_cycles();
+		struct pass p = pass(w, &now);
 
-		if (p.moved)
-			count(&w->busy_cycles, end - now);
-		now = end;
+		if (!p.moved)
+			now = clock_cycles();
 		call_late(w, p.moved, now);
 		if (!p.moved && !p.polled) {
 			sleep_until_kicked(w, p);

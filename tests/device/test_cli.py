@@ -28,9 +28,10 @@ KEYS = {
     "port": {"name", "kind", "options", "state", "reason", "features", "queue_pairs", "mtu", "memory", "last_error", "pending",
              "ingress", "egress"},
     "queue": {"port", "queue", "direction", "state", "size", "frames", "bytes", "segments", "held", "kicks", "calls",
-              "worker"},
+              "worker", "load", "moves"},
     "fdb": {"mac", "port", "age"},
-    "worker": {"worker", "cpu", "cpu_ns", "busy_cycles", "frames", "bursts", "sleeps", "queues", "armed", "wakeup_ns"},
+    "worker": {"worker", "cpu", "cpu_ns", "busy_cycles", "frames", "bursts", "sleeps", "queues", "armed", "load",
+               "wakeup_ns"},
     "feature": {"bit", "name", "offered", "option", "text"},
 }
 
