@@ -77,7 +77,8 @@ static void print_drops(void)
 				json_object_get(json_object_get(row, sides[k]), "dropped");
 			char *text = json_dumps(dropped, 0);
 
-			print_error("port %zu %s dropped: %s\n", i, sides[k], text);
+			if (json_object_size(dropped))
+				print_error("port %zu %s dropped: %s\n", i, sides[k], text);
 			free(text);
 		}
 	}
