@@ -4,11 +4,12 @@
  *
  * Loads are in thousandths of a CPU: cycles of turns that moved frames, as measured. A new queue
  * goes where the least is to be expected; nothing is known of it, nor of others that are new, so
- * each counts for something. Once a second at most one queue is moved, from the worker that does
- * the most to the one that does the least. A move costs a wake-up and some cache misses, so a gain
- * of an eighth of a CPU pays for it in a millisecond; what has to be kept from happening is that
- * queues move to and fro with loads that come and go. So loads are means over a few seconds, a
- * queue that was moved rests for a while, and a worker that has time for all it owns keeps it.
+ * each counts for something. One queue at a time is moved, from the worker that does the most to
+ * the one that does the least. A move costs a wake-up and some cache misses, so a gain of an eighth
+ * of a CPU pays for it in a millisecond; what has to be kept from happening is that queues move to
+ * and fro with loads that come and go. So loads are means over a few seconds, the next move waits
+ * until they tell what the last one has brought, and a worker that has time for all it owns keeps
+ * it.
  *
  * Pure.
  */
@@ -23,8 +24,8 @@
 #define PLACE_GAIN 125u
 /* What a queue counts for at least: with 50 of them idle a worker is as good as one half busy. */
 #define PLACE_QUEUE_MIN 10u
-/* Seconds for which a queue that was moved stays. */
-#define PLACE_REST 10u
+/* Seconds after a move in which nothing is moved: the means are seven parts in eight new then. */
+#define PLACE_REST 3u
 /* A second's part in the moving mean: one in this many. */
 #define PLACE_WEIGHT 2u
 

@@ -32,7 +32,6 @@ struct hold;
 struct queue_load {
 	uint64_t busy; /* cycles that were counted already */
 	unsigned load; /* thousandths of a CPU, of late */
-	unsigned rest; /* seconds for which it stays where it is */
 	uint32_t moves;
 };
 

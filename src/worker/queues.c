@@ -226,8 +226,8 @@ static void move_begin(struct pool *pool, struct port_queue *queue, struct worke
 	watch_kick(to, queue);
 	from->queues--;
 	to->queues++;
-	queue->load.rest = PLACE_REST;
 	queue->load.moves++;
+	pool->rest = PLACE_REST;
 	store_relaxed(&queue->heir, (uint16_t)to->number); /* the slot is published already */
 	worker_wake(from);
 }
@@ -253,9 +253,16 @@ static void measure(struct pool *pool)
 			queue->load.load =
 				place_load(queue->load.load, busy - queue->load.busy, elapsed);
 			queue->load.busy = busy;
-			queue->load.rest -= queue->load.rest > 0;
 		}
 	}
+}
+
+static bool rests(struct pool *pool)
+{
+	if (!pool->rest)
+		return false;
+	pool->rest--;
+	return true;
 }
 
 void pool_balance(struct pool *pool)
@@ -267,14 +274,14 @@ void pool_balance(struct pool *pool)
 	measure(pool);
 	for (unsigned i = 0; i < pool->n; i++)
 		load[i] = pool->worker[i].load;
-	if (!move_end(pool) || !place_sides(load, pool->n, &from, &to))
+	if (!move_end(pool) || rests(pool) || !place_sides(load, pool->n, &from, &to))
 		return;
 	set = pool->worker[from].set;
 	for (unsigned slot = 0; slot < set->end; slot++) {
 		struct port_queue *queue = set->queue[slot];
 		unsigned gain;
 
-		if (!queue || !queue->served || queue->load.rest)
+		if (!queue || !queue->served)
 			continue;
 		gain = place_gain(load[from], load[to], queue->load.load);
 		if (gain > most) {

@@ -58,6 +58,7 @@ struct pool {
 	uint64_t wakeup;   /* what one costs; cycles */
 	uint64_t measured; /* when loads were; cycles */
 	uint32_t last_id;
+	unsigned rest; /* seconds in which nothing is moved */
 	/* On its way, at most one: it is still in this slot of the old worker. */
 	struct {
 		struct port_queue *queue; /* NULL: none */
