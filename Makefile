@@ -7,7 +7,7 @@ HOURS  := 1
 BINARY := $(BUILD)/ringway
 
 .DEFAULT_GOAL := all
-.PHONY: all demo check check-guests check-hostile check-matrix check-threads coverage fuzz bench bench-guests bench-host bench-taps bench-instructions lint format install clean help
+.PHONY: all demo check check-guests check-hostile check-matrix check-threads coverage fuzz bench bench-guests bench-host bench-taps bench-scale bench-instructions lint format install clean help
 
 all: ## build build/ringway
 	@scripts/deps build
@@ -68,6 +68,12 @@ bench-taps: ## compare two taps with a Linux bridge, between network namespaces 
 	@scripts/deps host
 	@$(MAKE) --no-print-directory all
 	@python3 bench/taps.py --binary $(BINARY)
+
+bench-scale: ## start-up, memory and idle CPU time of a switch with a thousand ports
+	@scripts/deps check
+	@$(MAKE) --no-print-directory all
+	@ninja -C $(BUILD) --quiet bench/idle_guests
+	@python3 bench/scale.py --build $(BUILD)
 
 bench-instructions: ## instructions per frame of each stage, by callgrind, into docs/instructions.md
 	@scripts/deps check

@@ -30,6 +30,7 @@
 #include "guest/sigbus.h"
 #include "sandbox/sandbox.h"
 
+#define SECOND_MS   1000
 #define WATCHDOG_MS 100
 #define END_MS	    500 /* for handles to close; more would be a fault of ours */
 
@@ -241,11 +242,18 @@ static void check_ports(struct daemon *d, const struct virtq *stuck)
 		port->ops->check(port, stuck);
 }
 
+/*
+ * While no worker does anything none can hang, so then it looks once a second, in the turn of the
+ * other timer: ten times would be most of what an idle switch costs.
+ */
 static void on_watchdog(uv_timer_t *timer)
 {
 	struct daemon *d = timer->data;
 	const struct virtq *stuck = pool_watchdog(d->pool);
+	uint64_t done = pool_progress(d->pool);
 
+	uv_timer_set_repeat(timer, done == d->progress ? SECOND_MS : WATCHDOG_MS);
+	d->progress = done;
 	if (stuck)
 		check_ports(d, stuck);
 }
@@ -318,7 +326,7 @@ static void watch_start(struct daemon *d)
 	uv_poll_init(&d->loop, &d->sigbus, d->sigbus_fd);
 	d->second.data = d->watchdog.data = d->sigbus.data = d;
 	on_second(&d->second);
-	uv_timer_start(&d->second, on_second, 1000, 1000);
+	uv_timer_start(&d->second, on_second, SECOND_MS, SECOND_MS);
 	uv_timer_start(&d->watchdog, on_watchdog, WATCHDOG_MS, WATCHDOG_MS);
 	uv_poll_start(&d->sigbus, UV_READABLE, on_sigbus);
 }

@@ -35,6 +35,7 @@ struct daemon {
 	uv_signal_t signals[DAEMON_SIGNALS];
 	uv_timer_t second, watchdog;
 	uv_poll_t sigbus;
+	uint64_t progress; /* of the workers, at the watchdog's last look */
 	int sigbus_fd;
 	bool running; /* ports are started as they are added */
 

@@ -169,6 +169,20 @@ const struct virtq *pool_watchdog(struct pool *pool)
 	return NULL;
 }
 
+uint64_t pool_progress(const struct pool *pool)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < pool->n; i++) {
+		const struct worker *w = &pool->worker[i];
+
+		sum += load_relaxed(&w->bursts) + load_relaxed(&w->sleeps);
+		if (load_relaxed(&w->calls.writing_to))
+			sum += clock_ns();
+	}
+	return sum;
+}
+
 unsigned pool_workers(const struct pool *pool)
 {
 	return pool->n;

@@ -52,10 +52,13 @@ void pool_queue_gone(struct pool *pool, struct port_queue *queue);
 void pool_balance(struct pool *pool);
 
 /*
- * Watchdog, ten times a second: a worker that makes no progress inside a call's write is
+ * Watchdog: a worker that makes no progress inside a call's write is
  * interrupted. Returns the ring whose front-end is to blame, or NULL.
  */
 const struct virtq *pool_watchdog(struct pool *pool);
+
+/* Changes whenever a worker has done something, or been woken to, and while one is calling. */
+uint64_t pool_progress(const struct pool *pool);
 
 unsigned pool_workers(const struct pool *pool);
 void pool_report(struct pool *pool, unsigned worker, struct worker_report *ret);
