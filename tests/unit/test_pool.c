@@ -20,6 +20,8 @@
 #define TURN_US 50
 #define TICK_US 20000 /* between two measurements, which are a second apart in the switch */
 #define TICKS	400
+#define WAKES	50	  /* work for the quiet queue comes every so many turns of the greedy one */
+#define BEFORE	(10 * 16) /* which may have so many before it is done: ten times 16 */
 
 struct busy_queue {
 	struct port_queue q;
@@ -29,6 +31,10 @@ struct busy_queue {
 	uint32_t shared;   /* turns in which there was another one */
 	uint32_t turns;
 	uint64_t thread; /* of the last turn */
+	/* Work comes to that one while this one has the worker. */
+	struct busy_queue *quiet;
+	uint32_t since;	 /* how many turns this one had had then */
+	uint32_t waited; /* how many it had until that was done, at most */
 	bool gone;
 };
 
@@ -54,6 +60,18 @@ static void leave(struct busy_queue *q)
 	__atomic_fetch_sub(&q->inside, 1, __ATOMIC_ACQ_REL);
 }
 
+static void greet(struct busy_queue *q)
+{
+	uint32_t had = load_relaxed(&q->turns);
+
+	if (load_relaxed(&q->quiet->work)) {
+		store_relaxed(&q->waited, MAX(load_relaxed(&q->waited), had - q->since));
+	} else if (had % WAKES == 0) {
+		q->since = had;
+		store_release(&q->quiet->work, 1u); /* without a kick: it is looked at */
+	}
+}
+
 static bool collect(struct port_queue *of, struct batch *b, struct virtq_calls *calls)
 {
 	struct busy_queue *q = busy_queue(of);
@@ -62,6 +80,8 @@ static bool collect(struct port_queue *of, struct batch *b, struct virtq_calls *
 
 	enter(q);
 	add_relaxed(&q->turns, 1);
+	if (load_acquire(&q->quiet))
+		greet(q);
 	while (work && clock_ns() < end)
 		;
 	if (work && work != UINT32_MAX)
@@ -226,6 +246,21 @@ static void a_queue_that_was_moved_is_kicked_awake(void **state)
 	nobody_shared();
 }
 
+/* Of one worker; counted in turns, whatever else the machine has to do. */
+static void a_greedy_queue_does_not_starve_another(void **state)
+{
+	usleep(TICK_US); /* all sleep */
+	store_release(&queue[0].quiet, &queue[2]);
+	work(&queue[0], UINT32_MAX);
+	for (unsigned i = 0; i < TICKS && load_relaxed(&queue[0].turns) < 40 * WAKES; i++)
+		usleep(TICK_US);
+	assert_in_range(load_relaxed(&queue[0].turns), 40 * WAKES, UINT32_MAX);
+	print_message("# up to %u turns of the greedy one went before\n",
+		      load_relaxed(&queue[0].waited));
+	assert_in_range(load_relaxed(&queue[0].waited), 0, BEFORE);
+	assert_in_range(load_relaxed(&queue[2].turns), 20, UINT32_MAX);
+}
+
 static uint32_t turns(void)
 {
 	return load_relaxed(&queue[0].turns) + load_relaxed(&queue[2].turns);
@@ -269,6 +304,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(one_of_two_busy_queues_moves_to_the_idle_worker,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(a_queue_that_was_moved_is_kicked_awake, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_greedy_queue_does_not_starve_another, setup,
 						teardown),
 		cmocka_unit_test(a_queue_may_go_while_it_is_moved),
 	};
