@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,6 +72,57 @@ unsigned cpu_available(void)
 	if (sched_getaffinity(0, sizeof(usable), &usable))
 		return 1;
 	return (unsigned)CPU_COUNT(&usable);
+}
+
+/* cpu.max is 'max 100000' or '50000 100000': microseconds of each so many. */
+static unsigned quota_in(const char *path)
+{
+	unsigned long long quota, period;
+	FILE *file = fopen(path, "re");
+	int n;
+
+	if (!file)
+		return CPU_NO_QUOTA;
+	n = fscanf(file, "%llu %llu", &quota, &period);
+	fclose(file);
+	if (n != 2 || !period || quota / period > CPU_SETSIZE)
+		return CPU_NO_QUOTA;
+	return (unsigned)(quota * 1000 / period);
+}
+
+unsigned cpu_quota_of(const char *root, const char *group)
+{
+	size_t len = strlen(group);
+	unsigned least = CPU_NO_QUOTA;
+
+	for (;;) {
+		char path[PATH_MAX];
+		int n = snprintf(path, sizeof(path), "%s%.*s/cpu.max", root, (int)len, group);
+
+		if (n > 0 && (size_t)n < sizeof(path))
+			least = MIN(least, quota_in(path));
+		if (!len)
+			return least;
+		while (group[--len] != '/' && len)
+			;
+	}
+}
+
+unsigned cpu_quota(void)
+{
+	unsigned quota = CPU_NO_QUOTA;
+	char line[PATH_MAX];
+	FILE *file = fopen("/proc/self/cgroup", "re");
+
+	while (file && fgets(line, sizeof(line), file)) {
+		if (strncmp(line, "0::/", 4) != 0)
+			continue;
+		line[strcspn(line, "\n")] = '\0';
+		quota = cpu_quota_of("/sys/fs/cgroup", line + 3);
+	}
+	if (file)
+		fclose(file);
+	return quota;
 }
 
 int cpu_pin_self(unsigned cpu)

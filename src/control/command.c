@@ -319,6 +319,6 @@ int run_settings_workers(const struct run_settings *settings, unsigned *ret_work
 	else if (settings->n_cpus)
 		*ret_workers = settings->n_cpus;
 	else
-		*ret_workers = place_workers(cpu_available());
+		*ret_workers = place_workers(cpu_available(), cpu_quota());
 	return 0;
 }

@@ -50,7 +50,7 @@ unsigned place_gain(unsigned from, unsigned to, unsigned queue)
 	return from >= most + PLACE_GAIN ? from - most : 0;
 }
 
-unsigned place_workers(unsigned cpus)
+unsigned place_workers(unsigned cpus, unsigned quota)
 {
-	return MIN(MAX(cpus / 2, 1u), PLACE_WORKERS_MAX);
+	return MIN(MAX(MIN(cpus / 2, quota / 1000), 1u), PLACE_WORKERS_MAX);
 }

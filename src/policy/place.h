@@ -44,7 +44,10 @@ bool place_sides(const unsigned *load, unsigned workers, unsigned *ret_from, uns
 /* By how much that relieves the busier of the two; 0: by too little. */
 unsigned place_gain(unsigned from, unsigned to, unsigned queue);
 
-/* How many workers to run when nobody says: half of the CPUs, at least 1 and at most 4. */
-unsigned place_workers(unsigned cpus);
+/*
+ * How many workers to run when nobody says: half of the CPUs and no more than a limit of CPU time
+ * (thousandths of a CPU) keeps busy, at least 1 and at most 4.
+ */
+unsigned place_workers(unsigned cpus, unsigned quota);
 
 #endif

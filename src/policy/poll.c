@@ -11,13 +11,15 @@ static uint64_t since(uint64_t last, uint64_t now)
 	return now > last ? now - last : 0;
 }
 
-struct poll_limits poll_limits(uint64_t wakeup, uint64_t per_us)
+struct poll_limits poll_limits(uint64_t wakeup, uint64_t per_us, bool scarce)
 {
 	uint64_t cost = MIN(MAX(wakeup, POLL_WAKEUP_MIN_US * per_us), POLL_WAKEUP_MAX_US * per_us);
 
+	if (scarce)
+		cost = POLL_RECHECK_US * per_us;
 	return (struct poll_limits){
 		.shortest = cost,
-		.longest = cost * 5 / 2,
+		.longest = scarce ? cost : cost * 5 / 2,
 		.recheck = POLL_RECHECK_US * per_us,
 		.gap_max = POLL_GAP_MAX_US * per_us,
 	};

@@ -40,8 +40,12 @@ struct poll_limits {
 	uint64_t recheck, gap_max;
 };
 
-/* `wakeup`: what one costs; `per_us`: units of time in a microsecond. */
-struct poll_limits poll_limits(uint64_t wakeup, uint64_t per_us);
+/*
+ * `wakeup`: what one costs; `per_us`: units of time in a microsecond. `scarce`: CPU time is
+ * rationed to less than the workers could use. Whatever polling takes is missing later then, when
+ * the kernel stops all of them for tens of milliseconds, so no queue is polled for long.
+ */
+struct poll_limits poll_limits(uint64_t wakeup, uint64_t per_us, bool scarce);
 
 struct poll_state {
 	uint64_t last; /* when work was last found; 0: never */

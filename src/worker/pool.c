@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/cpu.h"
 #include "base/log.h"
 #include "base/rcu.h"
 #include "worker/wakeup.h"
@@ -92,6 +93,7 @@ int pool_open(struct vswitch *sw, unsigned workers, const unsigned *cpus, struct
 		return error_set(err, ENOMEM, "no memory for workers");
 	memset(pool, 0, size);
 	pool->n = workers;
+	pool->scarce = cpu_quota() / 1000 < workers;
 	for (unsigned i = 0; i < workers; i++) {
 		pool->worker[i].sw = sw;
 		pool->worker[i].number = i + 1;
@@ -118,7 +120,7 @@ int pool_start(struct pool *pool, struct error *err)
 		struct worker *w = &pool->worker[pool->started];
 		int r;
 
-		w->limits = poll_limits(pool->wakeup, w->per_us);
+		w->limits = poll_limits(pool->wakeup, w->per_us, pool->scarce);
 		r = pthread_create(&w->thread, NULL, worker_main, w);
 
 		if (r)

@@ -55,6 +55,7 @@ struct worker {
 
 struct pool {
 	unsigned n, started;
+	bool scarce;	   /* a cgroup gives them less CPU time than they could use */
 	uint64_t wakeup;   /* what one costs; cycles */
 	uint64_t measured; /* when loads were; cycles */
 	uint32_t last_id;

@@ -7,7 +7,10 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cpu.h"
 
@@ -99,6 +102,52 @@ static void a_cpu_that_is_not_there_is_refused_by_number(void **state)
 	assert_non_null(strstr(err.text, "1023"));
 }
 
+static void write_max(const char *folder, const char *text)
+{
+	char path[128];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/cpu.max", folder);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+static void the_least_limit_of_a_cgroup_and_those_above_counts(void **state)
+{
+	static const struct {
+		const char *root, *inner;
+		unsigned quota;
+	} rows[] = {
+		{ "max 100000\n", "max 100000\n", CPU_NO_QUOTA },
+		{ "max 100000\n", "50000 100000\n", 500 },
+		{ "150000 100000\n", "max 100000\n", 1500 },
+		{ "30000 10000\n", "10000 100000\n", 100 },
+		{ "10000 100000\n", "30000 10000\n", 100 },
+		{ "", "1 0\n", CPU_NO_QUOTA },
+		{ "nonsense", "99999999999999999999 1", CPU_NO_QUOTA },
+	};
+	char root[] = "/tmp/ringway-cpu-XXXXXX", inner[64], path[96];
+
+	assert_non_null(mkdtemp(root));
+	snprintf(inner, sizeof(inner), "%s/inner", root);
+	assert_int_equal(mkdir(inner, 0700), 0);
+	for (unsigned i = 0; i < ARRAY_SIZE(rows); i++) {
+		write_max(root, rows[i].root);
+		write_max(inner, rows[i].inner);
+		assert_int_equal(cpu_quota_of(root, "/inner"), rows[i].quota);
+		assert_int_equal(cpu_quota_of(root, "/inner/none"), rows[i].quota);
+	}
+	write_max(root, "70000 100000");
+	assert_int_equal(cpu_quota_of(root, "/"), 700);
+	for (unsigned i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "%s/cpu.max", i ? root : inner);
+		unlink(path);
+		rmdir(i ? root : inner);
+	}
+}
+
 static void pinning_leaves_one_cpu(void **state)
 {
 	assert_int_equal(cpu_available(), CPU_COUNT(&usable));
@@ -115,6 +164,7 @@ int main(void)
 		cmocka_unit_test(a_cpu_named_twice_is_refused),
 		cmocka_unit_test(more_than_the_caller_takes_are_refused),
 		cmocka_unit_test(a_cpu_that_is_not_there_is_refused_by_number),
+		cmocka_unit_test(the_least_limit_of_a_cgroup_and_those_above_counts),
 		cmocka_unit_test(pinning_leaves_one_cpu),
 	};
 

@@ -129,7 +129,16 @@ static void half_of_the_cpus_but_one_to_four_work(void **state)
 					    { 6, 3 }, { 8, 4 }, { 9, 4 }, { 1024, 4 } };
 
 	for (unsigned i = 0; i < ARRAY_SIZE(rows); i++)
-		assert_int_equal(place_workers(rows[i][0]), rows[i][1]);
+		assert_int_equal(place_workers(rows[i][0], UINT32_MAX), rows[i][1]);
+}
+
+static void no_more_workers_than_a_limit_of_cpu_time_keeps_busy(void **state)
+{
+	static const unsigned rows[][2] = { { 0, 1 },	 { 500, 1 },  { 1000, 1 }, { 1999, 1 },
+					    { 2000, 2 }, { 3500, 3 }, { 64000, 4 } };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(rows); i++)
+		assert_int_equal(place_workers(16, rows[i][0]), rows[i][1]);
 }
 
 int main(void)
@@ -142,6 +151,7 @@ int main(void)
 		cmocka_unit_test(a_move_has_to_relieve_the_busier_of_the_two),
 		cmocka_unit_test(moves_come_to_an_end),
 		cmocka_unit_test(half_of_the_cpus_but_one_to_four_work),
+		cmocka_unit_test(no_more_workers_than_a_limit_of_cpu_time_keeps_busy),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

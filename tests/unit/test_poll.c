@@ -144,7 +144,7 @@ static void the_bounds_follow_what_a_wake_up_costs(void **state)
 	};
 
 	for (unsigned i = 0; i < ARRAY_SIZE(rows); i++) {
-		limits = poll_limits((uint64_t)rows[i].wakeup_ns * PER_US / 1000, PER_US);
+		limits = poll_limits((uint64_t)rows[i].wakeup_ns * PER_US / 1000, PER_US, false);
 		struct poll_state dense = load(PER_US / 10, 200);
 		struct poll_state sparse = load((rows[i].longest - 1u) * PER_US, 200);
 		struct poll_state rare = load((rows[i].longest + 1u) * PER_US, 200);
@@ -153,7 +153,22 @@ static void the_bounds_follow_what_a_wake_up_costs(void **state)
 		assert_int_equal(window_us(&sparse), rows[i].longest);
 		assert_int_equal(window_us(&rare), POLL_RECHECK_US);
 	}
-	limits = poll_limits(WAKEUP * PER_US, PER_US);
+	limits = poll_limits(WAKEUP * PER_US, PER_US, false);
+}
+
+/* Whatever the gaps, no queue is polled for longer than the look for a burst's second part. */
+static void rationed_time_is_not_spent_on_polling(void **state)
+{
+	struct poll_limits scarce = poll_limits(WAKEUP * PER_US, PER_US, true);
+
+	for (uint64_t gap = 1; gap < 1000 * PER_US; gap = gap * 3 / 2 + 1) {
+		struct poll_state s = { 0 };
+		uint64_t now = 1;
+
+		for (unsigned i = 0; i < 100; i++)
+			poll_found(&s, now += gap, &scarce);
+		assert_true(poll_give_up(&s, now + POLL_RECHECK_US * PER_US, &scarce));
+	}
 }
 
 int main(void)
@@ -167,8 +182,9 @@ int main(void)
 		cmocka_unit_test(a_clock_that_steps_back_is_no_age),
 		cmocka_unit_test(rare_arrivals_cost_little_and_dense_ones_find_the_queue_polled),
 		cmocka_unit_test(the_bounds_follow_what_a_wake_up_costs),
+		cmocka_unit_test(rationed_time_is_not_spent_on_polling),
 	};
 
-	limits = poll_limits(WAKEUP * PER_US, PER_US);
+	limits = poll_limits(WAKEUP * PER_US, PER_US, false);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
