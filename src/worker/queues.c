@@ -41,10 +41,10 @@ static void set_release(struct rcu_item *item)
 	free(container_of(item, struct queue_set, rcu));
 }
 
-/* The worker that owns the queue or will; NULL: none. */
+/* The worker that owns the queue, or will: there is one. */
 static struct worker *heir_of(struct pool *pool, const struct port_queue *queue)
 {
-	return queue->heir ? &pool->worker[queue->heir - 1] : NULL;
+	return &pool->worker[queue->heir - 1];
 }
 
 static bool moves(const struct pool *pool, const struct port_queue *queue)
@@ -139,19 +139,27 @@ static void unwatch_kick(struct worker *w, const struct port_queue *queue)
 
 /* Up, down, gone */
 
+static int give(struct pool *pool, struct port_queue *queue)
+{
+	struct worker *w = place(pool);
+	int r = take_slot(w, queue);
+
+	if (r)
+		return r;
+	store_relaxed(&queue->heir, (uint16_t)w->number);
+	store_release(&queue->owner, (uint16_t)w->number); /* partner: visit() */
+	return 0;
+}
+
 void pool_queue_up(struct pool *pool, struct port_queue *queue)
 {
-	struct worker *w = heir_of(pool, queue);
+	struct worker *w;
 
-	if (!w) {
-		w = place(pool);
-		if (take_slot(w, queue)) {
-			log_event(LOG_ERROR, queue->port->name, "no memory to serve a queue");
-			return;
-		}
-		store_relaxed(&queue->heir, (uint16_t)w->number);
-		store_release(&queue->owner, (uint16_t)w->number); /* partner: visit() */
+	if (!queue->heir && give(pool, queue)) {
+		log_event(LOG_ERROR, queue->port->name, "no memory to serve a queue");
+		return;
 	}
+	w = heir_of(pool, queue);
 	if (!queue->served) {
 		store_relaxed(&queue->id, ++pool->last_id);
 		watch_kick(w, queue);
@@ -165,10 +173,11 @@ void pool_queue_up(struct pool *pool, struct port_queue *queue)
 
 void pool_queue_down(struct pool *pool, struct port_queue *queue)
 {
-	struct worker *w = heir_of(pool, queue);
+	struct worker *w;
 
-	if (!w || !queue->served)
+	if (!queue->served)
 		return;
+	w = heir_of(pool, queue);
 	unwatch_kick(w, queue);
 	if (moves(pool, queue))
 		unwatch_kick(pool->move.from, queue);
@@ -178,12 +187,10 @@ void pool_queue_down(struct pool *pool, struct port_queue *queue)
 
 void pool_queue_gone(struct pool *pool, struct port_queue *queue)
 {
-	struct worker *w = heir_of(pool, queue);
-
-	if (!w)
+	if (!queue->heir)
 		return;
 	pool_queue_down(pool, queue);
-	leave_slot(w, queue->slot);
+	leave_slot(heir_of(pool, queue), queue->slot);
 	if (moves(pool, queue)) {
 		leave_slot(pool->move.from, pool->move.slot);
 		pool->move.queue = NULL;
