@@ -15,7 +15,7 @@
 #include "control/daemon.h"
 
 static const char help[] =
-	"usage: ringway run [-f FILE] [--control PATH] [--workers N] [--cpus LIST]\n"
+	"usage: ringway run [-f FILE] [--control PATH] [--workers N] [--cpus LIST] [--poll HOW]\n"
 	"                   [--port 'NAME KIND key=value ...'] ... [--allow-dir DIR] ...\n"
 	"                   [--keep-net-admin] [--no-sandbox] [-v] [-q]\n"
 	"\n"
@@ -28,6 +28,8 @@ static const char help[] =
 	"  --workers N       threads that move frames; if not said, half of the CPUs, 1 to 4, and\n"
 	"                    no more than a cgroup's limit of CPU time (cpu.max) keeps busy\n"
 	"  --cpus LIST       pin them, one CPU each, e.g. 2,3 or 2-5\n"
+	"  --poll HOW        adapt (that is it if nothing is said): sleep when that is cheaper;\n"
+	"                    always: never sleep, at the price of one CPU for each worker\n"
 	"  --port 'PORT'     add a port, as 'ringway port add' does; may be repeated\n"
 	"  --allow-dir DIR   ports may be added later with sockets in DIR; may be repeated. The\n"
 	"                    directories of ports given here and of the control socket are "
@@ -83,8 +85,10 @@ static int take_option(struct run *run, int c, char **argv)
 		return CMD_DONE;
 	case 'w':
 	case 'p':
-		if (run_settings_set(&run->settings, c == 'w' ? "workers" : "cpus", optarg, &err) <
-		    0)
+	case 'L':
+		if (run_settings_set(&run->settings,
+				     c == 'w' ? "workers" : (c == 'p' ? "cpus" : "poll"), optarg,
+				     &err) < 0)
 			return cmd_usage("run", "%s", err.text);
 		return CMD_DONE;
 	case 'P':
@@ -119,6 +123,7 @@ static int take_options(struct run *run, int argc, char **argv, bool *ret_help)
 		{ "control", required_argument, NULL, 'c' },
 		{ "workers", required_argument, NULL, 'w' },
 		{ "cpus", required_argument, NULL, 'p' },
+		{ "poll", required_argument, NULL, 'L' },
 		{ "port", required_argument, NULL, 'P' },
 		{ "allow-dir", required_argument, NULL, 'd' },
 		{ "keep-net-admin", no_argument, NULL, 'k' },
@@ -152,6 +157,8 @@ static void merge_settings(struct run_settings *file, const struct run_settings 
 {
 	if (line->workers)
 		file->workers = line->workers;
+	if (line->poll)
+		file->poll = line->poll;
 	if (line->n_cpus) {
 		file->n_cpus = line->n_cpus;
 		memcpy(file->cpus, line->cpus, sizeof(file->cpus));

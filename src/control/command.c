@@ -260,6 +260,17 @@ static int parse_workers(const char *value, unsigned *ret, struct error *err)
 	return 0;
 }
 
+static int parse_poll(const char *value, enum run_poll *ret, struct error *err)
+{
+	if (!strcmp(value, "adapt"))
+		*ret = POLL_ADAPT;
+	else if (!strcmp(value, "always"))
+		*ret = POLL_ALWAYS;
+	else
+		return error_set(err, EINVAL, "--poll is adapt or always, not '%.40s'", value);
+	return 0;
+}
+
 int run_settings_set(struct run_settings *settings, const char *key, const char *value,
 		     struct error *err)
 {
@@ -267,10 +278,12 @@ int run_settings_set(struct run_settings *settings, const char *key, const char 
 
 	if (!strcmp(key, "workers"))
 		return parse_workers(value, &settings->workers, err);
+	if (!strcmp(key, "poll"))
+		return parse_poll(value, &settings->poll, err);
 	if (strcmp(key, "cpus") != 0)
 		return error_set(err, EINVAL,
-				 "'--%s' is not for a line of a file; run takes --workers N and "
-				 "--cpus LIST there",
+				 "'--%s' is not for a line of a file; run takes --workers N, "
+				 "--cpus LIST and --poll HOW there",
 				 key);
 	if (strlen(value) >= sizeof(settings->cpus_text))
 		return error_set(err, EINVAL, "--cpus is longer than %zu bytes; use ranges as 0-3",
@@ -293,7 +306,9 @@ int run_settings_parse(struct run_settings *settings, char *const *words, unsign
 		if (strncmp(key, "--", 2) != 0)
 			return error_set(
 				err, EINVAL,
-				"'%s' after run; it takes --workers N and --cpus LIST here", key);
+				"'%s' after run; it takes --workers N, --cpus LIST and --poll HOW "
+				"here",
+				key);
 		if (value)
 			*value++ = '\0';
 		else if (i + 1 < n)

@@ -6,7 +6,7 @@
  *	port add NAME KIND key=value ...
  *	port del NAME
  *	port set NAME key=value ...
- *	run [--workers N] [--cpus LIST]		(settings; as a line of a file only these two)
+ *	run [--workers N] [--cpus LIST] [--poll HOW]	(settings; as a line of a file only these)
  *
  * Pure: what a command means for a switch is the daemon's matter, what a key means the port's.
  */
@@ -62,9 +62,10 @@ struct run_settings {
 	unsigned n_cpus;  /* 0: not said */
 	unsigned cpus[WORKERS_MAX];
 	char cpus_text[128]; /* as it was said */
+	enum run_poll { POLL_UNSAID, POLL_ADAPT, POLL_ALWAYS } poll;
 };
 
-/* `key` is "workers" or "cpus". 0 or a negative errno with `err` filled. */
+/* `key` is "workers", "cpus" or "poll". 0 or a negative errno with `err` filled. */
 int run_settings_set(struct run_settings *settings, const char *key, const char *value,
 		     struct error *err);
 /* The words after `run` in a file. */

@@ -403,7 +403,7 @@ static int start_threads(struct daemon *d, struct error *err)
 	if (r < 0)
 		error_set(&why, -r, "cannot start a thread: %s", strerror(-r));
 	else
-		r = pool_start(d->pool, &why);
+		r = pool_start(d->pool, d->said.poll == POLL_ALWAYS, &why);
 	return no_room(r, &why, err);
 }
 

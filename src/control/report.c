@@ -250,13 +250,15 @@ int report_features(struct daemon *d, const char *name, json_t **ret_rows, struc
 
 static void write_run(FILE *out, const struct run_settings *said)
 {
-	if (!said->workers && !said->n_cpus)
+	if (!said->workers && !said->n_cpus && !said->poll)
 		return;
 	fputs("run", out);
 	if (said->workers)
 		fprintf(out, " --workers %u", said->workers);
 	if (said->n_cpus)
 		fprintf(out, " --cpus %s", said->cpus_text);
+	if (said->poll)
+		fprintf(out, " --poll %s", said->poll == POLL_ALWAYS ? "always" : "adapt");
 	fputc('\n', out);
 }
 

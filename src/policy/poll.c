@@ -42,6 +42,8 @@ bool poll_give_up(const struct poll_state *state, uint64_t now, const struct pol
 {
 	uint64_t window;
 
+	if (limits->always)
+		return false;
 	if (!state->last)
 		return true;
 	if (!state->gap || state->gap > limits->longest)

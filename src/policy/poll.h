@@ -38,6 +38,7 @@ struct poll_limits {
 	/* The longest, and the mean gap from which on a queue is not polled. */
 	uint64_t longest;
 	uint64_t recheck, gap_max;
+	bool always; /* never arm: whoever gives a CPU to a worker alone wants no wake-up at all */
 };
 
 /*

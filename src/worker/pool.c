@@ -110,7 +110,7 @@ int pool_open(struct vswitch *sw, unsigned workers, const unsigned *cpus, struct
 	return r;
 }
 
-int pool_start(struct pool *pool, struct error *err)
+int pool_start(struct pool *pool, bool always_poll, struct error *err)
 {
 	struct sigaction action = { .sa_handler = watchdog_handler };
 
@@ -121,6 +121,7 @@ int pool_start(struct pool *pool, struct error *err)
 		int r;
 
 		w->limits = poll_limits(pool->wakeup, w->per_us, pool->scarce);
+		w->limits.always = always_poll;
 		r = pthread_create(&w->thread, NULL, worker_main, w);
 
 		if (r)

@@ -34,8 +34,11 @@ struct worker_report {
  */
 int pool_open(struct vswitch *sw, unsigned workers, const unsigned *cpus, struct pool **ret,
 	      struct error *err);
-/* Starts their threads. 0 or a negative errno with `err` filled; pool_close() either way. */
-int pool_start(struct pool *pool, struct error *err);
+/*
+ * Starts their threads. `always_poll`: they never sleep. 0 or a negative errno with `err` filled;
+ * pool_close() either way.
+ */
+int pool_start(struct pool *pool, bool always_poll, struct error *err);
 /* Stops and joins them; all queues are down already or never will be served again. */
 void pool_close(struct pool *pool);
 

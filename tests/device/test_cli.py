@@ -146,8 +146,8 @@ def test_usage(tap, place):
     with tap.test("wrong usage ends with status 2 and points to the help"):
         for words in (["frob"], ["run", "--frob"], ["run", "-x"], ["run", "extra"], ["run", "--workers", "0"],
                       ["run", "--workers", "many"], ["run", "--workers", "2", "--cpus", "0"], ["run", "--cpus", "1-0"],
-                      ["run", "--workers"], ["run", "--port", "a"], ["run", "--port", "a 'b"], ["port"], ["port", "frob"],
-                      ["port", "add", "a"], ["port", "add", "a/b", "vhost-user"], ["port", "set", "a"], ["port", "del"],
+                      ["run", "--workers"], ["run", "--poll", "often"], ["run", "--port", "a"], ["run", "--port", "a 'b"],
+                      ["port"], ["port", "frob"], ["port", "add", "a"], ["port", "add", "a/b", "vhost-user"], ["port", "set", "a"], ["port", "del"],
                       ["show", "frob", "a"], ["show", "port", "a", "b"], ["save", "extra"], ["version", "extra"]):
             said = place.expect(2, *words, control=False)
             check("--help'" in said, f"{words}: no word of the help: {said!r}")
@@ -374,11 +374,13 @@ def test_show(tap, place):
 def test_save(tap, place):
     config = place.folder / "saved.conf"
     with tap.test("a switch that was saved comes back the same"):
-        switch = place.start("--workers", "2", "--port", f"vm1 vhost-user 'listen={place.folder}/a b.sock' mtu=9000")
+        switch = place.start("--workers", "2", "--poll", "always", "--port",
+                             f"vm1 vhost-user 'listen={place.folder}/a b.sock' mtu=9000")
         place.expect(0, "port", "add", "vm2", "vhost-user", f"connect={place.folder}/it's \"there\"", "mtu=1400")
         place.expect(0, "port", "add", "vm3", "vhost-user", f"listen={place.folder}/vm3.sock", "mode=0660")
         place.expect(0, "port", "set", "vm2", "mtu=1300")
         saved, ports = place.expect(0, "save"), place.show("port")
+        check("run --workers 2 --poll always\n" in saved, saved)
         end(switch)
         config.write_text(saved)
         switch = place.start("-f", config)

@@ -237,6 +237,7 @@ static void errors_of_a_file_name_the_line(void **state)
 		{ "run --workers=65\n", 1, "--workers is 1 to" },
 		{ "run 2\n", 1, "'2' after run" },
 		{ "run --cpus x\n", 1, "'x' is not a list of CPUs" },
+		{ "run --poll often\n", 1, "--poll is adapt or always" },
 		{ "port add 'a tap\n", 1, "not closed" },
 	};
 

@@ -134,6 +134,16 @@ static void rare_arrivals_cost_little_and_dense_ones_find_the_queue_polled(void 
 	}
 }
 
+static void a_worker_that_always_polls_arms_nothing(void **state)
+{
+	struct poll_limits always = limits;
+	struct poll_state none = { 0 }, rare = load((uint64_t)1000000 * PER_US, 100);
+
+	always.always = true;
+	assert_false(poll_give_up(&none, UINT64_MAX, &always));
+	assert_false(poll_give_up(&rare, UINT64_MAX, &always));
+}
+
 static void the_bounds_follow_what_a_wake_up_costs(void **state)
 {
 	static const struct {
@@ -181,6 +191,7 @@ int main(void)
 		cmocka_unit_test(a_hiccup_of_a_busy_queue_does_not_arm_it),
 		cmocka_unit_test(a_clock_that_steps_back_is_no_age),
 		cmocka_unit_test(rare_arrivals_cost_little_and_dense_ones_find_the_queue_polled),
+		cmocka_unit_test(a_worker_that_always_polls_arms_nothing),
 		cmocka_unit_test(the_bounds_follow_what_a_wake_up_costs),
 		cmocka_unit_test(rationed_time_is_not_spent_on_polling),
 	};
