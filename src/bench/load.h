@@ -3,6 +3,8 @@
 #ifndef RINGWAY_BENCH_LOAD_H
 #define RINGWAY_BENCH_LOAD_H
 
+#include <sys/types.h>
+
 #include "bench/guests.h"
 #include "bench/line.h"
 
@@ -13,6 +15,7 @@ struct load_config {
 	double rate;	 /* not 0: an open loop of so many frames a second, from A */
 	unsigned seed;	 /* of the random gaps between those */
 	bool oneway;	 /* from A to B only */
+	pid_t watched;	 /* the switch, whose CPU time is told as well; 0: not known */
 	bool calls;	 /* the guests sleep until they are called */
 };
 
@@ -31,6 +34,7 @@ struct load_result {
 	double sent_per_s;	       /* open loop: by A */
 	double cycles_per_frame;       /* of the generator, in turns that moved frames */
 	double cpu;		       /* of the generator's thread, a share of the time */
+	double watched_cpu;	       /* of the switch, the same; more than 1 if it has threads */
 	double kicks_per_frame, calls_per_frame;
 	struct load_times one_way, round_trip; /* if the guests are timed */
 	struct load_times late;	   /* open loop: how long after its time a frame was sent */

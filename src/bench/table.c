@@ -3,30 +3,20 @@
  * The whole measurement: a switch with one worker as a child process, two ports, and every load
  * several times, interleaved, so that a machine that drifts hurts all of them alike.
  *
- * What a frame costs is the worker's own count of busy cycles, asked for over the control socket
- * before and after each run. The run's signals are blocked until it is over, so that nothing is
- * left behind.
+ * What a frame costs is the worker's own count of busy cycles, asked for before and after each run.
  */
 #include "bench/table.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/clock.h"
+#include "bench/child.h"
+#include "bench/figures.h"
 #include "bench/load.h"
 #include "control/client.h"
-
-#define SWITCH_CPU   "1" /* the generator's is 0 */
-#define START_TRIES  500
-#define START_TRY_US 10000
 
 #define SWITCH_BOUND 0.95 /* busy for so much of the time: it is the switch that ends the speed */
 
@@ -50,107 +40,25 @@ struct run {
 
 struct bench {
 	const struct table_config *config;
-	char folder[32];
-	char control[48], socket[2][48], log[48];
-	pid_t child;
+	struct child child;
 	struct run run[CELLS][TABLE_REPEAT_MAX];
 };
-
-/* Counters of the one worker. */
-struct usage {
-	double cycles, frames, bursts;
-};
-
-static int ask_usage(struct bench *b, struct usage *ret, struct error *err)
-{
-	json_t *result, *row;
-	int rc = client_call(b->control, "show.worker", NULL, &result, err);
-
-	if (rc)
-		return rc;
-	row = json_array_get(json_object_get(result, "workers"), 0);
-	ret->cycles = json_number_value(json_object_get(row, "busy_cycles"));
-	ret->frames = json_number_value(json_object_get(row, "frames"));
-	ret->bursts = json_number_value(json_object_get(row, "bursts"));
-	json_decref(result);
-	return 0;
-}
-
-/* In the child: becomes `ringway run`. */
-static void become_switch(struct bench *b, const sigset_t *unblocked)
-{
-	char port[2][96];
-	char *const argv[] = { "ringway", "run",    "--control", b->control, "--workers",
-			       "1",	  "--cpus", SWITCH_CPU,	 "--port",   port[0],
-			       "--port",  port[1],  NULL };
-	int log = open(b->log, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-
-	for (unsigned i = 0; i < 2; i++)
-		snprintf(port[i], sizeof(port[i]), "%c vhost-user listen=%s", "ab"[i],
-			 b -> socket[i]);
-	prctl(PR_SET_PDEATHSIG, SIGTERM);
-	sigprocmask(SIG_SETMASK, unblocked, NULL);
-	if (log >= 0)
-		dup2(log, STDERR_FILENO);
-	execv("/proc/self/exe", argv);
-	_exit(127);
-}
-
-static int start_switch(struct bench *b, const sigset_t *unblocked, struct error *err)
-{
-	struct usage usage;
-
-	b->child = fork();
-	if (b->child < 0)
-		return error_set(err, errno, "fork: %s", strerror(errno));
-	if (!b->child)
-		become_switch(b, unblocked);
-	for (unsigned i = 0; i < START_TRIES; i++) {
-		if (!ask_usage(b, &usage, err))
-			return 0;
-		if (waitpid(b->child, NULL, WNOHANG) == b->child) {
-			b->child = 0;
-			break;
-		}
-		usleep(START_TRY_US);
-	}
-	return error_set(err, ECHILD, "the switch did not start; its last words are above");
-}
-
-/* What the switch said, if it did not start. */
-static void print_log(const struct bench *b)
-{
-	FILE *log = fopen(b->log, "r");
-	char line[512];
-
-	while (log && fgets(line, sizeof(line), log))
-		fputs(line, stderr);
-	if (log)
-		fclose(log);
-}
-
-static int interrupted(const sigset_t *signals)
-{
-	struct timespec now = { 0, 0 };
-
-	return sigtimedwait(signals, NULL, &now) > 0;
-}
 
 static int run_cell(struct bench *b, unsigned cell, struct run *ret, struct error *err)
 {
 	struct load_config c = { .guests = guests_config_default(), .seconds = b->config->seconds };
 	struct usage before, after;
-	int rc = ask_usage(b, &before, err);
+	int rc = child_usage(&b->child, &before, err);
 
-	c.guests.socket[0] = b->socket[0];
-	c.guests.socket[1] = b->socket[1];
+	c.guests.socket[0] = b->child.socket[0];
+	c.guests.socket[1] = b->child.socket[1];
 	c.guests.size = cells[cell].size;
 	c.guests.data = cells[cell].data;
 	c.guests.form.packed = cells[cell].packed;
 	if (!rc)
 		rc = load_run(&c, &ret->load, err);
 	if (!rc)
-		rc = ask_usage(b, &after, err);
+		rc = child_usage(&b->child, &after, err);
 	if (rc)
 		return rc;
 	ret->switch_cycles = (after.cycles - before.cycles) / (after.frames - before.frames);
@@ -160,7 +68,7 @@ static int run_cell(struct bench *b, unsigned cell, struct run *ret, struct erro
 	return 0;
 }
 
-static int run_all(struct bench *b, const sigset_t *signals, struct error *err)
+static int run_all(struct bench *b, struct error *err)
 {
 	for (unsigned i = 0; i < b->config->repeat; i++) {
 		for (unsigned cell = 0; cell < CELLS; cell++) {
@@ -168,18 +76,11 @@ static int run_all(struct bench *b, const sigset_t *signals, struct error *err)
 
 			if (rc)
 				return rc;
-			if (interrupted(signals))
+			if (child_interrupted())
 				return error_set(err, EINTR, "interrupted");
 		}
 	}
 	return 0;
-}
-
-static int by_value(const void *x, const void *y)
-{
-	double a = *(const double *)x, b = *(const double *)y;
-
-	return (a > b) - (a < b);
 }
 
 /* The median of one figure of a cell's runs; `offset` is that of a double in struct run. */
@@ -190,8 +91,7 @@ static double median(const struct bench *b, unsigned cell, size_t offset)
 
 	for (unsigned i = 0; i < n; i++)
 		memcpy(&v[i], (const char *)&b->run[cell][i] + offset, sizeof(v[i]));
-	qsort(v, n, sizeof(v[0]), by_value);
-	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+	return figures_median(v, n);
 }
 
 /* "X" or "S", or "XS" if the runs of the cell are not comparable. */
@@ -273,55 +173,18 @@ static void print_json(const struct bench *b)
 	json_decref(all);
 }
 
-static int make_folder(struct bench *b, struct error *err)
-{
-	strcpy(b->folder, "/tmp/ringway-bench-XXXXXX");
-	if (!mkdtemp(b->folder))
-		return error_set(err, errno, "%s: %s", b->folder, strerror(errno));
-	snprintf(b->control, sizeof(b->control), "%s/control", b->folder);
-	snprintf(b->log, sizeof(b->log), "%s/log", b->folder);
-	for (unsigned i = 0; i < 2; i++)
-		snprintf(b->socket[i], sizeof(b->socket[i]), "%s/%c", b->folder, "ab"[i]);
-	return 0;
-}
-
-/* The child removes its sockets itself, unless it was killed. */
-static void clean_up(struct bench *b)
-{
-	if (b->child > 0) {
-		kill(b->child, SIGTERM);
-		waitpid(b->child, NULL, 0);
-	}
-	unlink(b->control);
-	unlink(b->socket[0]);
-	unlink(b->socket[1]);
-	unlink(b->log);
-	rmdir(b->folder);
-}
-
 int table_run(const struct table_config *config, struct error *err)
 {
 	struct bench *b = calloc(1, sizeof(*b));
-	sigset_t signals, unblocked;
 	int rc = b ? 0 : error_set(err, ENOMEM, "no memory");
 
 	if (rc)
 		return rc;
 	b->config = config;
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
-	sigprocmask(SIG_BLOCK, &signals, &unblocked);
-	rc = make_folder(b, err);
-	if (!rc) {
-		rc = start_switch(b, &unblocked, err);
-		if (rc)
-			print_log(b);
-		else
-			rc = run_all(b, &signals, err);
-		clean_up(b);
-	}
-	sigprocmask(SIG_SETMASK, &unblocked, NULL);
+	rc = child_start(&b->child, "adapt", err);
+	if (!rc)
+		rc = run_all(b, err);
+	child_stop(&b->child);
 	if (!rc)
 		(config->json ? print_json : print_table)(b);
 	free(b);

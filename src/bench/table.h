@@ -4,8 +4,9 @@
 #define RINGWAY_BENCH_TABLE_H
 
 #include "base/error.h"
+#include "bench/figures.h"
 
-#define TABLE_REPEAT_MAX 100
+#define TABLE_REPEAT_MAX FIGURES_MAX
 
 struct table_config {
 	double seconds;	 /* of each run */

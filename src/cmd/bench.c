@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "bench/load.h"
+#include "bench/paced.h"
 #include "bench/table.h"
 #include "cmd/cmd.h"
 
@@ -58,7 +59,7 @@ static const char help_latency[] =
 	"  ringway bench latency --a /tmp/vm1.sock --b /tmp/vm2.sock --rate 100000 --calls\n";
 
 static const char help_bench[] =
-	"usage: ringway bench [--seconds S] [--repeat N] [--json]\n"
+	"usage: ringway bench [--latency] [--seconds S] [--repeat N] [--json]\n"
 	"       ringway bench load|latency ...\n"
 	"\n"
 	"Measures this switch between two guests that it plays itself: starts a switch with one\n"
@@ -67,6 +68,8 @@ static const char help_bench[] =
 	"'ringway bench latency' the same with times; both explain themselves with --help.\n"
 	"\n"
 	"options:\n"
+	"  --latency      loads at a pace, with workers that adapt and that always poll: times,\n"
+	"                 CPU, kicks and calls in place of what frames cost\n"
 	"  --seconds S    of each run (1)\n"
 	"  --repeat N     runs of each load (3)\n"
 	"  --json         one JSON object in place of a table\n"
@@ -308,8 +311,9 @@ int cmd_bench(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "seconds", 1, NULL, 't' }, { "repeat", 1, NULL, 'r' }, { "json", 0, NULL, 'j' },
-		{ "help", 0, NULL, 'h' },    { NULL, 0, NULL, 0 },
+		{ "latency", 0, NULL, 'l' }, { "help", 0, NULL, 'h' },	 { NULL, 0, NULL, 0 },
 	};
+	bool latency = false;
 	struct table_config c = { .seconds = 1, .repeat = 3 };
 	struct error err;
 	int o, status = CMD_DONE;
@@ -327,6 +331,8 @@ int cmd_bench(int argc, char **argv)
 			status = whole("bench", "--repeat", 1, TABLE_REPEAT_MAX, &c.repeat);
 		else if (o == 'j')
 			c.json = true;
+		else if (o == 'l')
+			latency = true;
 		else
 			status = cmd_bad_option("bench", argv);
 	}
@@ -334,5 +340,5 @@ int cmd_bench(int argc, char **argv)
 		return status;
 	if (optind < argc)
 		return cmd_usage("bench", "'%s' is too much", argv[optind]);
-	return table_run(&c, &err) ? cmd_refused(&err) : CMD_DONE;
+	return (latency ? paced_run : table_run)(&c, &err) ? cmd_refused(&err) : CMD_DONE;
 }
