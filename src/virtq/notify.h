@@ -4,8 +4,9 @@
  *
  * A fence and a look at the event index per burst costs 1.4 times the whole switch, so a worker
  * collects the rings that it has published to and looks at all of them at once: after
- * CALL_BURSTS bursts, after CALL_IDLE_NS without work, and before it sleeps. A ring is in at most
- * one worker's list; whoever publishes to it meanwhile is covered by that worker's look.
+ * CALL_BURSTS bursts, CALL_LATEST_US after the first, CALL_IDLE_US without work, and before it
+ * sleeps. A ring is in at most one worker's list; whoever publishes to it meanwhile is covered by
+ * that worker's look.
  */
 #ifndef RINGWAY_VIRTQ_NOTIFY_H
 #define RINGWAY_VIRTQ_NOTIFY_H

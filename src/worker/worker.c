@@ -23,7 +23,6 @@
 #include "base/cpu.h"
 #include "base/log.h"
 #include "base/rcu.h"
-#include "policy/call.h"
 #include "switch/hold.h"
 
 #define ARMED_LOOK_PASSES 16u
@@ -62,7 +61,8 @@ static bool retry(struct worker *w, struct port_queue *q, uint64_t now)
 {
 	bool moved = hold_retry(w->sw, q, &w->calls, now);
 
-	w->uncalled += moved;
+	if (moved)
+		call_published(&w->call, clock_cycles());
 	return moved;
 }
 
@@ -85,7 +85,8 @@ static bool turn(struct worker *w, struct port_queue *q, uint64_t now)
 	switch_forward(w->sw, q, b, &w->calls, now);
 	ops->complete(q, b, &w->calls);
 	poll_found(&q->poll, now, &w->limits);
-	w->uncalled++;
+	/* Not the time of the pass: that may be long ago. */
+	call_published(&w->call, clock_cycles());
 	count(&w->bursts, 1);
 	count(&w->frames, b->n);
 	return true;
@@ -94,7 +95,7 @@ static bool turn(struct worker *w, struct port_queue *q, uint64_t now)
 static void look_at_calls(struct worker *w)
 {
 	virtq_calls_look(&w->calls);
-	w->uncalled = 0;
+	call_looked(&w->call);
 }
 
 /* A queue that has come, or come again, begins polled. */
@@ -192,11 +193,11 @@ static struct pass pass(struct worker *w, uint64_t *now)
 			continue;
 		p.moved = false;
 		visit(w, q, *now, look, &p);
-		if (call_due(w->uncalled, 0, w->per_us))
-			look_at_calls(w);
 		if (p.moved)
 			charge(w, q, now);
 		p.moved |= moved;
+		if (w->call.bursts && call_due(&w->call, *now, w->per_us))
+			look_at_calls(w);
 	}
 	store_relaxed(&w->armed, p.armed);
 	return p;
@@ -204,11 +205,8 @@ static struct pass pass(struct worker *w, uint64_t *now)
 
 static void call_late(struct worker *w, bool moved, uint64_t now)
 {
-	if (moved)
-		w->idle = 0;
-	else if (!w->idle)
-		w->idle = now;
-	if (w->idle && w->calls.first && call_due(w->uncalled, now - w->idle, w->per_us))
+	call_passed(&w->call, moved, now);
+	if (w->calls.first && call_due(&w->call, now, w->per_us))
 		look_at_calls(w);
 }
 

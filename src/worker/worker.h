@@ -14,6 +14,7 @@
 
 #include <pthread.h>
 
+#include "policy/call.h"
 #include "worker/pool.h"
 
 /* What a worker serves. Slots change one by one; the whole is only replaced to grow (RCU). */
@@ -43,10 +44,9 @@ struct worker {
 	/* The worker's. */
 	struct virtq_calls calls cache_aligned;
 	struct batch *batch;
-	unsigned pass;	   /* counts the rounds over its queues */
-	uint64_t looked;   /* when it looked at armed ones last */
-	unsigned uncalled; /* bursts since it last looked at event indexes */
-	uint64_t idle;	   /* since when nothing was found; 0: not idle */
+	struct call_state call;
+	unsigned pass;	 /* counts the rounds over its queues */
+	uint64_t looked; /* when it looked at armed ones last */
 
 	/* Written by the worker, read by control. */
 	uint64_t busy_cycles, frames, bursts, sleeps;
