@@ -18,10 +18,10 @@ static const char help[] =
 	"'ringway show NAME' all of one port.\n"
 	"\n"
 	"  port     state, why a port carries nothing, counters, drops by reason\n"
-	"  queue    virtqueues: state, size, frames, segments, held, kicks, calls; the\n"
-	"           worker that has it, the load that it is (as a part of a CPU), and how often "
-	"it\n"
-	"           was moved to another worker\n"
+	"  queue    virtqueues: state, size, frames, segments, held, kicks, calls; the worker\n"
+	"           that has it, the load that it is (as a part of a CPU), how often it was\n"
+	"           moved to another worker, whether it is polled or armed (waits for a kick),\n"
+	"           and the mean time between arrivals\n"
 	"  fdb      learned addresses and the ports behind which they are\n"
 	"  worker   datapath threads: CPU it is pinned to, CPU time used, frames moved, bursts in\n"
 	"           which they came, sleeps for want of work, queues it serves, how many of\n"
@@ -207,12 +207,22 @@ static void show_ports(const json_t *rows)
 	}
 }
 
+/* How a queue's worker learns of new work. */
+static const char *waits_of(const json_t *row)
+{
+	const json_t *armed = json_object_get(row, "armed");
+
+	if (!json_is_boolean(armed))
+		return "-";
+	return json_is_true(armed) ? "armed" : "polled";
+}
+
 static void show_queues(const json_t *rows)
 {
 	struct table t;
 
 	table_begin(&t, "PORT|>QUEUE|DIR|STATE|>SIZE|>FRAMES|>BYTES|>SEGMENTS|>HELD|>KICKS|>CALLS|>"
-			"WORKER|>LOAD/%|>MOVES");
+			"WORKER|>LOAD/%|>MOVES|WAITS|>GAP/US");
 	for (size_t i = 0; i < json_array_size(rows); i++) {
 		const json_t *row = json_array_get(rows, i);
 
@@ -233,6 +243,11 @@ static void show_queues(const json_t *rows)
 		optional_cell(&t, row, "worker");
 		load_cell(&t, row);
 		number_cell(&t, row, "moves");
+		table_cell(&t, "%s", waits_of(row));
+		if (json_is_integer(json_object_get(row, "gap_ns")))
+			table_cell(&t, "%.1f", (double)number_of(row, "gap_ns") / 1e3);
+		else
+			table_cell(&t, "-");
 	}
 	table_end(&t, stdout);
 }

@@ -5,6 +5,8 @@
  */
 #include "policy/poll.h"
 
+#include "base/atomic.h"
+
 /* Time stamp counters of two cores may differ by a little: never take that for an age. */
 static uint64_t since(uint64_t last, uint64_t now)
 {
@@ -30,11 +32,10 @@ void poll_found(struct poll_state *state, uint64_t now, const struct poll_limits
 	uint64_t gap = MIN(MAX(since(state->last, now), (uint64_t)1), limits->gap_max);
 
 	if (!state->last)
-		state->gap = 0;
-	else if (!state->gap)
-		state->gap = gap;
-	else
-		state->gap = MAX((state->gap * (POLL_WEIGHT - 1) + gap) / POLL_WEIGHT, (uint64_t)1);
+		gap = 0;
+	else if (state->gap)
+		gap = MAX((state->gap * (POLL_WEIGHT - 1) + gap) / POLL_WEIGHT, (uint64_t)1);
+	store_relaxed(&state->gap, gap); /* control shows it */
 	state->last = now;
 }
 

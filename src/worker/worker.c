@@ -42,7 +42,7 @@ void worker_wake(struct worker *w)
 static void wake_queue(struct port_queue *q)
 {
 	q->port->ops->disarm(q);
-	q->armed = false;
+	store_relaxed(&q->armed, false);
 }
 
 /* Work was not found: go on polling, or ask for a kick. */
@@ -53,7 +53,7 @@ static void rest(struct worker *w, struct port_queue *q, uint64_t now)
 	if (q->port->ops->arm(q))
 		q->port->ops->disarm(q); /* something came in between */
 	else
-		q->armed = true;
+		store_relaxed(&q->armed, true);
 }
 
 /* Tries again to deliver what the queue holds; true if it moved frames. */
@@ -102,8 +102,9 @@ static void look_at_calls(struct worker *w)
 static void adopt(struct port_queue *q, uint32_t id)
 {
 	q->owned = id;
-	q->armed = false;
-	q->poll = (struct poll_state){ 0 };
+	store_relaxed(&q->armed, false);
+	q->poll.last = 0;
+	store_relaxed(&q->poll.gap, 0);
 }
 
 /* What a pass found out. */

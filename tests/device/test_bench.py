@@ -124,6 +124,13 @@ def test_latency(tap, bench):
         # One second and a tenth of warm-up; a machine that is overloaded sends less, or what was due before.
         check(1000 < sent[0] < 8000 and abs(sent[0] - sent[1]) <= 20, f"{sent}: {report}")
         check(report["late_ns"]["n"] <= sent[0] and ordered(report["round_trip_ns"]), report)
+    with tap.test("a queue shows how often frames come, and how its worker waits for them"):
+        _, row = bench.run("latency", "--rate", 10000, "--oneway", seconds=1, look=lambda: next(
+            row for row in bench.switch.show("queue") if row["port"] == "a" and row["direction"] == "tx"))
+        # On average every 100 us; a machine that is overloaded brings them in heaps.
+        check(500 < row["gap_ns"] <= 1000000 and row["armed"] in (True, False), row)
+        others = [row for row in bench.switch.show("queue") if row["direction"] == "rx"]
+        check(all(row["gap_ns"] is None and row["armed"] is None for row in others), others)
     with tap.test("--rate with --oneway: B answers nothing"):
         report, _ = bench.run("latency", "--rate", 2000, "--oneway")
         check("round_trip_ns" not in report and ordered(report["one_way_ns"]) and

@@ -28,7 +28,7 @@ KEYS = {
     "port": {"name", "kind", "options", "state", "reason", "features", "queue_pairs", "mtu", "memory", "last_error", "pending",
              "ingress", "egress"},
     "queue": {"port", "queue", "direction", "state", "size", "frames", "bytes", "segments", "held", "kicks", "calls",
-              "worker", "load", "moves"},
+              "worker", "load", "moves", "armed", "gap_ns"},
     "fdb": {"mac", "port", "age"},
     "worker": {"worker", "cpu", "cpu_ns", "busy_cycles", "frames", "bursts", "sleeps", "queues", "armed", "load",
                "wakeup_ns"},
