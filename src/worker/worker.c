@@ -2,11 +2,12 @@
 /*
  * The datapath's loop.
  *
- * A pass visits each queue once, with at most one batch from each, so a busy queue cannot starve
- * the others. Sleeping is decided per queue: a queue is *polled*, or *armed* (its kicks are on and
- * in epoll) when policy/poll says that waiting is cheaper. The worker sleeps when all are armed;
- * while some are polled it looks at the armed ones itself, every 16th pass or 20 us, instead of
- * asking epoll. Calls are made late (policy/call) but before any sleep.
+ * A pass visits each queue once, with at most one batch from each, and who takes more bytes than
+ * that sits turns out, so a busy queue cannot starve the others. Sleeping is decided per queue: a
+ * queue is *polled*, or *armed* (its kicks are on and in epoll) when policy/poll says that waiting
+ * is cheaper. The worker sleeps when all are armed; while some are polled it looks at the armed
+ * ones itself, every 16th pass or 20 us, instead of asking epoll. Calls are made late (policy/call)
+ * but before any sleep.
  *
  * Pointers got from RCU (the queue set, queues, ports, rings listed for calls) live until the
  * worker is quiescent: at the end of a pass, and only when no calls are pending.
@@ -66,6 +67,26 @@ static bool retry(struct worker *w, struct port_queue *q, uint64_t now)
 	return moved;
 }
 
+/*
+ * A turn ends with the frame that reaches its share, which may be much longer than what was left.
+ * What that is too much adds up, and a queue that owes a turn sits one out; so those with large
+ * frames get no more bytes than others.
+ */
+static bool sits_out(struct port_queue *q)
+{
+	if (likely(q->debt < BATCH_BYTES))
+		return false;
+	q->debt -= BATCH_BYTES;
+	return true;
+}
+
+static void owe(struct port_queue *q, uint32_t bytes)
+{
+	uint32_t sum = q->debt + bytes;
+
+	q->debt = sum > BATCH_BYTES ? sum - BATCH_BYTES : 0;
+}
+
 /* One turn of one queue; true if it moved frames. */
 static bool turn(struct worker *w, struct port_queue *q, uint64_t now)
 {
@@ -82,6 +103,7 @@ static bool turn(struct worker *w, struct port_queue *q, uint64_t now)
 		rest(w, q, now);
 		return false;
 	}
+	owe(q, b->bytes);
 	switch_forward(w->sw, q, b, &w->calls, now);
 	ops->complete(q, b, &w->calls);
 	poll_found(&q->poll, now, &w->limits);
@@ -146,7 +168,7 @@ static void visit(struct worker *w, struct port_queue *q, uint64_t now, bool loo
 		adopt(q, id);
 	if (q->armed && look && q->port->ops->ready(q))
 		wake_queue(q);
-	if (!q->armed)
+	if (!q->armed && !sits_out(q))
 		p->moved |= turn(w, q, now);
 	if (q->armed) {
 		p->armed++;

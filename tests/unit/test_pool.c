@@ -30,6 +30,7 @@ struct busy_queue {
 	uint32_t inside;   /* threads in a turn of it */
 	uint32_t shared;   /* turns in which there was another one */
 	uint32_t turns;
+	uint32_t bytes;	 /* that each has */
 	uint64_t thread; /* of the last turn */
 	/* Work comes to that one while this one has the worker. */
 	struct busy_queue *quiet;
@@ -88,6 +89,7 @@ static bool collect(struct port_queue *of, struct batch *b, struct virtq_calls *
 		__atomic_fetch_sub(&q->work, 1, __ATOMIC_ACQ_REL);
 	leave(q);
 	b->n = 0;
+	b->bytes = q->bytes;
 	return work;
 }
 
@@ -126,7 +128,7 @@ static int setup(void **state)
 	rcu_register_thread();
 	rcu_offline();
 	if (switch_init(&sw) || rcu_start() || pool_open(&sw, 2, NULL, &pool, &err) ||
-	    pool_start(pool, &err))
+	    pool_start(pool, false, &err))
 		return -1;
 	for (unsigned i = 0; i < QUEUES; i++) {
 		queue[i].q.port = &port;
@@ -261,6 +263,23 @@ static void a_greedy_queue_does_not_starve_another(void **state)
 	assert_in_range(load_relaxed(&queue[2].turns), 20, UINT32_MAX);
 }
 
+/* Three turns of the one that takes a third too much for four of the other's. */
+static void who_takes_more_than_a_turn_sits_turns_out(void **state)
+{
+	uint32_t large, small;
+
+	queue[0].bytes = BATCH_BYTES * 4 / 3;
+	queue[2].bytes = BATCH_BYTES;
+	work(&queue[0], UINT32_MAX);
+	work(&queue[2], UINT32_MAX);
+	for (unsigned i = 0; i < TICKS && load_relaxed(&queue[2].turns) < 400; i++)
+		usleep(TICK_US);
+	large = load_relaxed(&queue[0].turns);
+	small = load_relaxed(&queue[2].turns);
+	assert_in_range(small, 400, UINT32_MAX);
+	assert_in_range(large, small * 3 / 4 - 10, small * 3 / 4 + 10);
+}
+
 static uint32_t turns(void)
 {
 	return load_relaxed(&queue[0].turns) + load_relaxed(&queue[2].turns);
@@ -306,6 +325,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_queue_that_was_moved_is_kicked_awake, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(a_greedy_queue_does_not_starve_another, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(who_takes_more_than_a_turn_sits_turns_out, setup,
 						teardown),
 		cmocka_unit_test(a_queue_may_go_while_it_is_moved),
 	};
