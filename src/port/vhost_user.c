@@ -420,11 +420,13 @@ static void vhost_user_destroy(struct port *port)
 		session_stop(p->session);
 	if (p->endpoint)
 		endpoint_close(p->endpoint);
-	device_destroy(&p->dev);
+	device_reset(&p->dev);
 	for (unsigned i = 0; i < VHOST_PAIRS_MAX; i++) {
 		if (p->queue[i])
 			port->env->queue_gone(port->env->ctx, &p->queue[i]->q);
 	}
+	/* Only now: until here a worker may come by a queue to its ring. */
+	device_destroy(&p->dev);
 	rcu_free_later(&port->rcu, port_release);
 }
 

@@ -101,7 +101,6 @@ static void split_begin(struct virtq *vq, uint16_t base)
 {
 	vq->used_next = guest_load16(split_used_idx(vq));
 	vq->avail_next = vq->avail_seen = plausible_base(vq, base);
-	vq->avail_most = 0;
 }
 
 /*
@@ -137,10 +136,13 @@ void virtq_start(struct virtq *vq, const struct virtq_setup *setup)
 	uint32_t base = setup->base;
 
 	pthread_mutex_lock(&vq->lock);
-	if (vq->state == VIRTQ_STOPPED)
+	if (vq->state == VIRTQ_STOPPED) {
 		vq->was_enabled = vq->enabled;
-	else
+		vq->avail_most = 0;
+	} else {
 		base = place_of(vq);
+		vq->avail_most = MIN(vq->avail_most, setup->size);
+	}
 	vq->mem = setup->mem;
 	vq->addr = setup->addr;
 	vq->size = setup->size;

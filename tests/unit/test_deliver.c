@@ -101,6 +101,33 @@ static void half_a_frame_does_not_come_whole(void **state)
 	half_a_frame_goes_on_as(BIT(VIRTIO_NET_F_GUEST_CSUM) | BIT(VIRTIO_NET_F_GUEST_TSO4));
 }
 
+/* How many buffers there may be is not forgotten when the ring goes on with something changed. */
+static void who_waits_for_buffers_still_does_when_the_mtu_changes(void **state)
+{
+	static struct plain_frame p;
+	static struct batch b;
+	struct vhost_device_options options = rig->dev.options;
+	struct virtq_calls calls = { 0 };
+	struct vring_desc *desc = memory_at(rig->base, ring_addr(0).desc);
+	struct virtq *vq;
+
+	make(&b, &p);
+	b.frame[0].plain = true;
+	start_ring(0, MODERN | BIT(VIRTIO_NET_F_MRG_RXBUF));
+	vq = &rig->dev.ring[0]->vq;
+	post(3);
+	for (unsigned i = 0; i < 3; i++)
+		desc[i].len = p.len * 2 / 3; /* two for the frame */
+	assert_int_equal(virtq_deliver(vq, &b, 1, &calls), 0);
+	assert_int_equal(vq->used_next, 2);
+	assert_int_equal(virtq_deliver(vq, &b, 1, &calls), 1);
+	options.mtu = 65000;
+	device_set_options(&rig->dev, &options);
+	assert_int_equal(virtq_deliver(vq, &b, 1, &calls), 1);
+	assert_int_equal(vq->stats.dropped[DROP_TOO_BIG], 0);
+	vq->call_pending = false;
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -109,6 +136,7 @@ int main(void)
 		TEST(half_a_frame_goes_on_as_it_began),
 		TEST(half_a_frame_goes_on_with_its_checksums_left),
 		TEST(half_a_frame_does_not_come_whole),
+		TEST(who_waits_for_buffers_still_does_when_the_mtu_changes),
 	};
 
 	return cmocka_run_group_tests(tests, rig_setup, rig_teardown);
