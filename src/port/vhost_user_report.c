@@ -120,8 +120,7 @@ void vhost_user_report(struct port *port, struct port_report *ret)
 	ret->queue_pairs = device_pairs_up(&p->dev);
 	ret->features = p->dev.features;
 	ret->mtu = device_mtu(&p->dev);
-	for (unsigned i = 0; p->dev.mem && i < p->dev.mem->n; i++)
-		ret->memory += p->dev.mem->region[i].size;
+	ret->memory = device_memory(&p->dev);
 	snprintf(ret->last_error, sizeof(ret->last_error), "%s", p->last_error);
 	report_pending(p, ret);
 	for (unsigned i = 0; i < p->dev.rings; i++) {

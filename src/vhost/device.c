@@ -160,6 +160,15 @@ static void adopt_memory(struct vhost_device *dev, struct guest_memory *mem)
 	guest_memory_free(before);
 }
 
+uint64_t device_memory(const struct vhost_device *dev)
+{
+	uint64_t total = 0;
+
+	for (unsigned i = 0; dev->mem && i < dev->mem->n; i++)
+		total += dev->mem->region[i].size;
+	return total;
+}
+
 int device_set_memory(struct vhost_device *dev, struct guest_mapping *const *mappings, unsigned n,
 		      struct error *err)
 {
@@ -169,7 +178,8 @@ int device_set_memory(struct vhost_device *dev, struct guest_mapping *const *map
 
 	for (unsigned i = 0; i < n; i++)
 		total += guest_mapping_desc(mappings[i])->size;
-	if (total > (uint64_t)dev->options.memory_max_gib << 30)
+	/* Who has more since the limit was lowered may take some away. */
+	if (total > (uint64_t)dev->options.memory_max_gib << 30 && total > device_memory(dev))
 		return error_set(err, ENOSPC,
 				 "the guest has %llu MiB of memory, more than memory-max=%u (GiB); "
 				 "raise that with 'ringway port set'",

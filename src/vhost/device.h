@@ -117,6 +117,9 @@ void device_reset(struct vhost_device *dev);
  * device takes references of its own).
  */
 
+/* Bytes of guest memory that are mapped. */
+uint64_t device_memory(const struct vhost_device *dev);
+
 /* What to offer, which is noted. */
 uint64_t device_offer(struct vhost_device *dev);
 /*

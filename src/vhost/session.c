@@ -35,6 +35,7 @@
 #define TURN_NS		  2000000u
 #define MESSAGES_AHEAD_NS 8000000000u
 #define MESSAGE_SHARE	  10
+#define DEBT_MAX_NS	  1000000000u /* or a flood of connections would lock the port out */
 #define REST_MS		  20 /* longer than need be, so as not to wake up for each message */
 #define FOREIGN_REASON	  "descriptors that it sent do not close; end whoever serves their files"
 #define REPLIES_MAX	  4096 /* bytes that wait for a front-end to read them */
@@ -352,9 +353,10 @@ static bool must_rest(struct session *s, uint64_t now)
 		return false;
 	if (!s->rested)
 		log_event(LOG_WARN, s->name,
-			  "the front-end sends more than messages-max=%u a second; it is served "
-			  "more slowly",
-			  max);
+			  "the front-end sends more than messages-max=%u a second, or what takes "
+			  "long; it is served more slowly ('ringway port set %s "
+			  "messages-max=N' allows more)",
+			  max, s->name);
 	s->rests = s->rested = true;
 	uv_timer_start(&s->rest, on_rested, wait / 1000000 + REST_MS, 0);
 	watch(s);
@@ -365,10 +367,13 @@ static bool must_rest(struct session *s, uint64_t now)
 static void charge(struct session *s, unsigned messages, uint64_t ns)
 {
 	unsigned max = s->dev->options.messages_max;
+	struct allowance *a = &s->dev->messages;
+	uint64_t now = clock_ns();
 
-	if (max)
-		allowance_take(&s->dev->messages, clock_ns(),
-			       MAX(messages * (1000000000u / max), ns * MESSAGE_SHARE));
+	if (!max)
+		return;
+	allowance_take(a, now, MAX(messages * (1000000000u / max), ns * MESSAGE_SHARE));
+	a->paid_until = MIN(a->paid_until, now + MESSAGES_AHEAD_NS + DEBT_MAX_NS);
 }
 
 /* What is left when it returns makes the socket readable again in the next turn. */

@@ -291,6 +291,7 @@ static void more_memory_than_allowed_is_refused(void **state)
 	rig->dev.options.memory_max_gib = 2;
 	rig_send(VHOST_USER_SET_MEM_TABLE, &table, sizeof(table), &fd, 1);
 	assert_int_equal(rig_ack(VHOST_USER_SET_MEM_TABLE), 0);
+	assert_int_equal(device_memory(&rig->dev), 2ull << 30);
 	close(fd);
 }
 

@@ -521,6 +521,11 @@ static void who_sends_too_much_is_served_later(void **state)
 	assert_int_equal(reply.header.request, VHOST_USER_GET_FEATURES);
 	assert_true(rig_alive());
 
+	rig->dev.options.messages_max = 1; /* a flood of connections: no debt is without end */
+	for (unsigned i = 0; i < 20; i++)
+		rig_connect();
+	assert_in_range(rig->dev.messages.paid_until, 0, clock_ns() + 9000000000u);
+
 	rig_connect();
 	rig->dev.options.messages_max = 0;
 	rig->dev.messages.paid_until = clock_ns() + 100000000000u;
