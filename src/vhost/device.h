@@ -49,6 +49,11 @@ struct vhost_ring {
 	bool started;
 	bool enabled; /* by SET_VRING_ENABLE; device_ring_enabled() is the whole truth */
 	int kick;     /* eventfd, -1 if none */
+
+	/* What the owner was told last, and whether it has to look though both are the same. */
+	enum virtq_state told_state;
+	int told_kick;
+	bool news;
 };
 
 struct vhost_device;

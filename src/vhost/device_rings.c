@@ -68,15 +68,23 @@ static int get_ring(struct vhost_device *dev, unsigned index, struct vhost_ring 
 		return error_set(err, ENOMEM, "no memory");
 	}
 	ring->index = index;
-	ring->kick = -1;
+	ring->kick = ring->told_kick = -1;
 	dev->ring[index] = ring;
 	dev->rings = MAX(dev->rings, index + 1);
 	*ret = ring;
 	return 0;
 }
 
+/* However it came about: what is, and is not what the owner was told last, is told here. */
 static void tell(struct vhost_device *dev, struct vhost_ring *ring)
 {
+	enum virtq_state state = virtq_state(&ring->vq);
+
+	if (!ring->news && ring->told_state == state && ring->told_kick == ring->kick)
+		return;
+	ring->news = false;
+	ring->told_state = state;
+	ring->told_kick = ring->kick;
 	if (dev->hooks && dev->hooks->ring_changed)
 		dev->hooks->ring_changed(dev, ring);
 }
@@ -128,11 +136,10 @@ static bool ring_setup(const struct vhost_device *dev, const struct vhost_ring *
 	       ring_locate(dev, ring, &ring->addr, &ret->addr);
 }
 
-/* True if the owner has to look at it: it does something else now, or began anew. */
-static bool ring_sync(struct vhost_device *dev, struct vhost_ring *ring)
+void device_ring_update(struct vhost_device *dev, struct vhost_ring *ring)
 {
-	enum virtq_state before = virtq_state(&ring->vq);
-	bool enabled = device_ring_enabled(dev, ring), anew = false;
+	bool stopped = virtq_state(&ring->vq) == VIRTQ_STOPPED;
+	bool enabled = device_ring_enabled(dev, ring);
 	struct virtq_setup setup;
 
 	if (ring->refused_size && ring->refused_size <= dev->options.size_max) {
@@ -142,32 +149,23 @@ static bool ring_sync(struct vhost_device *dev, struct vhost_ring *ring)
 	if (ring->vq.enabled != enabled)
 		virtq_set_enabled(&ring->vq, enabled);
 	if (!ring_setup(dev, ring, &setup)) {
-		if (before != VIRTQ_STOPPED)
+		if (!stopped)
 			ring->base = virtq_stop(&ring->vq);
-	} else if (before == VIRTQ_STOPPED ? !dev->refused : !virtq_runs_as(&ring->vq, &setup)) {
+	} else if (stopped ? !dev->refused : !virtq_runs_as(&ring->vq, &setup)) {
 		virtq_start(&ring->vq, &setup);
-		anew = true;
+		ring->news = true;
 	}
-	return anew || virtq_state(&ring->vq) != before;
-}
-
-void device_ring_update(struct vhost_device *dev, struct vhost_ring *ring)
-{
-	if (ring_sync(dev, ring))
-		tell(dev, ring);
+	tell(dev, ring);
 }
 
 /* Until the next SET_VRING_KICK. See ring_changed for the order. */
 void device_ring_stop(struct vhost_device *dev, struct vhost_ring *ring)
 {
-	/* A broken ring rests already, but its owner has not been told. */
-	bool was_started = virtq_state(&ring->vq) != VIRTQ_STOPPED;
 	int fd = ring->kick;
 
 	ring->kick = -1;
 	ring->started = false;
-	if (ring_sync(dev, ring) || was_started || fd >= 0)
-		tell(dev, ring);
+	device_ring_update(dev, ring);
 	if (fd >= 0)
 		close(fd);
 }
@@ -294,8 +292,7 @@ int device_set_kick(struct vhost_device *dev, unsigned index, int fd, struct err
 	}
 	ring->started = true;
 	ring->kick = fd;
-	ring_sync(dev, ring);
-	tell(dev, ring);
+	device_ring_update(dev, ring);
 	return 0;
 }
 
@@ -319,8 +316,8 @@ int device_set_call(struct vhost_device *dev, unsigned index, int fd, struct err
 		return error_set(err, EAGAIN, "call descriptors are replaced too fast");
 	if (virtq_set_call(&ring->vq, fd))
 		return error_set(err, ENOMEM, "no memory");
-	if (virtq_active(virtq_state(&ring->vq)))
-		tell(dev, ring);
+	ring->news |= virtq_active(virtq_state(&ring->vq));
+	tell(dev, ring);
 	return 0;
 }
 

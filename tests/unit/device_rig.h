@@ -21,6 +21,7 @@ struct rig {
 	struct error err;
 	/* Seen by the hook. */
 	unsigned told;
+	enum virtq_state state;
 	int watched;	   /* the kick that a worker would have in its epoll set */
 	bool closed_first; /* it was closed before it could be taken out */
 };
@@ -30,6 +31,7 @@ static struct rig *rig;
 static inline void ring_changed(struct vhost_device *dev, struct vhost_ring *ring)
 {
 	rig->told++;
+	rig->state = virtq_state(&ring->vq);
 	if (rig->watched >= 0 && fcntl(rig->watched, F_GETFD) < 0)
 		rig->closed_first = true;
 	rig->watched = ring->kick;

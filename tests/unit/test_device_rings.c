@@ -153,6 +153,54 @@ static void a_new_call_of_a_running_ring_is_announced(void **state)
 	assert_int_equal(rig->told, 1);
 }
 
+/* Once each, whoever stopped it, also without a kick descriptor that would have to go. */
+static void whatever_stops_a_ring_is_announced(void **state)
+{
+	struct vhost_device *dev = &rig->dev;
+	uint32_t base;
+
+	for (unsigned by = 0; by < 5; by++) {
+		start_ring(1, MODERN);
+		assert_int_equal(device_set_kick(dev, 1, -1, &rig->err), 0);
+		assert_int_equal(rig->state, VIRTQ_RUNNING);
+		rig->told = 0;
+		if (by == 0) {
+			/* Nothing may start until the next SET_FEATURES. */
+			assert_int_equal(device_set_features(dev, BIT(63), &rig->err), -ENOTSUP);
+			assert_int_equal(rig->told, 0);
+			take(BASE, 1, 0, 0);
+		} else if (by == 1) {
+			take(SIZE, 1, 0, 0);
+		} else if (by == 2) {
+			assert_int_equal(device_get_base(dev, 1, &base, &rig->err), 0);
+		} else if (by == 3) {
+			assert_int_equal(device_set_status(dev, 0, &rig->err), 0);
+		} else {
+			dev->ring[1]->vq.state = VIRTQ_BROKEN; /* as a worker leaves it */
+			device_reset(dev);
+		}
+		assert_int_equal(virtq_state(&dev->ring[1]->vq), VIRTQ_STOPPED);
+		assert_int_equal(rig->state, VIRTQ_STOPPED);
+		assert_int_equal(rig->told, 1);
+		device_reset(dev);
+		assert_int_equal(rig->told, 1);
+	}
+}
+
+/* Its worker believes that kicks are on. */
+static void a_ring_that_begins_anew_is_announced_though_it_ran_before(void **state)
+{
+	start_ring(1, MODERN);
+	rig->told = 0;
+	take(BASE, 1, 0, 0);
+	assert_int_equal(rig->state, VIRTQ_RUNNING);
+	assert_int_equal(rig->told, 1);
+	take(MEMORY, 0, 0, 0);
+	assert_int_equal(rig->told, 2);
+	take(ENABLE, 1, 0, 0);
+	assert_int_equal(rig->told, 2);
+}
+
 /* Clauses: communication-b */
 static void kick_call_and_err_must_be_eventfds(void **state)
 {
@@ -431,6 +479,8 @@ int main(void)
 		T(a_new_driver_begins_at_zero_over_a_zeroed_ring),
 		T(a_replaced_kick_is_announced_before_it_is_closed),
 		T(a_new_call_of_a_running_ring_is_announced),
+		T(whatever_stops_a_ring_is_announced),
+		T(a_ring_that_begins_anew_is_announced_though_it_ran_before),
 		T(kick_call_and_err_must_be_eventfds),
 		T(ring_numbers_beyond_the_last_are_refused),
 		T(sizes_and_bases_out_of_range_are_refused),
