@@ -108,19 +108,29 @@ static void tx_changed(struct vhost_user_port *p, struct vhost_ring *ring)
 		env->queue_up(env->ctx, &q->q);
 }
 
+/* The pair's, or any other that some worker serves; NULL: there is none. */
+static struct vhost_user_queue *served_queue(struct vhost_user_port *p, unsigned pair)
+{
+	for (unsigned i = 0; i < VHOST_PAIRS_MAX; i++) {
+		struct vhost_user_queue *q = p->queue[(pair + i) % VHOST_PAIRS_MAX];
+
+		if (q && q->q.served)
+			return q;
+	}
+	return NULL;
+}
+
 /*
  * Whatever was published to these rings by an earlier session, or before this call descriptor came,
- * may never have been called. Their worker calls once, to be sure.
+ * may never have been called. A worker calls once, to be sure. A guest that only receives has none:
+ * it is called with the next frame.
  */
 static void call_once(struct vhost_user_port *p, unsigned pair)
 {
-	struct vhost_user_queue *q = p->queue[pair];
-	struct vhost_ring *rx = p->dev.ring[2 * pair];
+	struct vhost_user_queue *q = served_queue(p, pair);
 
-	if (!q || !q->q.served)
+	if (!q)
 		return;
-	if (rx)
-		store_relaxed(&q->rx, &rx->vq);
 	store_release(&q->fresh, 1u); /* partner: vhost_user_collect() */
 	p->port.env->queue_up(p->port.env->ctx, &q->q);
 }

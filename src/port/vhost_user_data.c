@@ -18,6 +18,16 @@ static void note_flows(struct vhost_user_port *p, const struct rx_set *rx, struc
 		steer_note(&p->steer, frame_flow(&b->frame[i]), pair);
 }
 
+/* The rings that may have to be called. Which of those that receive was not said: all. */
+static void note_rings(struct vhost_user_port *p, struct virtq *tx, struct virtq_calls *calls)
+{
+	const struct rx_set *rx = rcu_read(p->rx);
+
+	virtq_calls_note(calls, tx);
+	for (unsigned i = 0; rx && i < rx->pairs.n; i++)
+		virtq_calls_note(calls, rx->ring[rx->pairs.pair[i]]);
+}
+
 bool vhost_user_collect(struct port_queue *queue, struct batch *b, struct virtq_calls *calls)
 {
 	struct vhost_user_queue *vq = vhost_user_queue(queue);
@@ -25,13 +35,8 @@ bool vhost_user_collect(struct port_queue *queue, struct batch *b, struct virtq_
 	const struct rx_set *rx;
 
 	if (unlikely(load_relaxed(&vq->fresh)) &&
-	    exchange_acquire(&vq->fresh, 0u)) { /* partner: call_once() */
-		struct virtq *pair_rx = load_relaxed(&vq->rx);
-
-		virtq_calls_note(calls, vq->tx);
-		if (pair_rx)
-			virtq_calls_note(calls, pair_rx);
-	}
+	    exchange_acquire(&vq->fresh, 0u)) /* partner: call_once() */
+		note_rings(p, vq->tx, calls);
 	if (!virtq_collect(vq->tx, b))
 		return false;
 	rx = rcu_read(p->rx);

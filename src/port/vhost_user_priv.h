@@ -23,8 +23,7 @@ _Static_assert(VHOST_PAIRS_MAX <= STEER_PAIRS_MAX, "each can be noted");
 struct vhost_user_queue {
 	struct port_queue q; /* first */
 	struct virtq *tx;
-	struct virtq *rx; /* NULL until the front-end mentions it */
-	uint32_t fresh;	  /* the pair was started or has another call descriptor: call once */
+	uint32_t fresh; /* this or an rx ring was started or has another call: call all once */
 };
 
 struct vhost_user_port {

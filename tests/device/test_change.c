@@ -114,6 +114,30 @@ static void a_new_call_descriptor_is_called_while_all_sleep(void **state)
 	driver_close(b);
 }
 
+/* As a guest has it for a moment that starts its rings one by one, or that a queue is receive-only.
+ */
+static void a_pair_that_only_receives_is_called_too(void **state)
+{
+	static const unsigned started[] = { DRIVER_RX(0), DRIVER_TX(0), DRIVER_RX(1) };
+	struct driver_config c = { .pairs = 2, .quirks = DRIVER_RINGS_LATER };
+	struct driver *a = rig_open(*state, 0, &c);
+	int call = eventfd(0, EFD_CLOEXEC);
+	struct pollfd poll_call = { .fd = call, .events = POLLIN };
+	struct error err;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(started); i++) {
+		assert_int_equal(driver_ring_start(a, started[i], ring_base(a->ring), &err), 0);
+		assert_int_equal(driver_ring_enable(a, started[i], true, &err), 0);
+	}
+	usleep(IDLE_US);
+	assert_int_equal(frontend_set_fd(&a->fe, VHOST_USER_SET_VRING_CALL, DRIVER_RX(1), call,
+					 &err),
+			 0);
+	assert_int_equal(poll(&poll_call, 1, 1000), 1);
+	close(call);
+	driver_close(a);
+}
+
 /* A guest's last frames: its queue is gone when there is room for them, and they are not lost. */
 static void what_is_held_outlives_its_queue(void **state)
 {
@@ -197,6 +221,7 @@ int main(void)
 		CASE(disabled_pairs_get_no_flows),
 		CASE(features_may_be_set_again_while_all_sleep),
 		CASE(a_new_call_descriptor_is_called_while_all_sleep),
+		CASE(a_pair_that_only_receives_is_called_too),
 		CASE(what_is_held_outlives_its_queue),
 		CASE(the_switch_ends_while_a_call_blocks),
 		CASE(a_base_may_be_set_while_all_sleep),
