@@ -4,7 +4,8 @@
  *
  * A frame owns no buffer. Its first bytes are copied to a private snapshot, on which alone every
  * decision is made and from which they are delivered; the rest stays in the sender's memory as
- * spans until it is copied into the receiver's. A batch lives for one turn of one worker.
+ * spans until it is copied into the receiver's. A batch lives for one turn of one worker; one
+ * whose frames wait for room (switch/hold.c), until they are gone.
  */
 #ifndef RINGWAY_FRAME_BATCH_H
 #define RINGWAY_FRAME_BATCH_H

@@ -72,7 +72,7 @@ struct port_counters {
 struct queue_report {
 	unsigned queue;	   /* vhost ring index */
 	bool tx;	   /* guest to switch */
-	const char *state; /* "absent", "stopped", "disabled", "running", "broken" */
+	const char *state; /* "stopped", "disabled", "running", "broken" */
 	unsigned size;	   /* 0: not known */
 	uint64_t frames, bytes, kicks, calls;
 	uint64_t segments; /* rx: made of some of the frames, which count as one each */
@@ -81,7 +81,8 @@ struct queue_report {
 
 /* One row of `show port`. */
 struct port_report {
-	const char *state;    /* "waiting", "connected", "agreed", "up"; "down", "gone" (devices) */
+	/* "waiting", "connected", "agreed", "up", "broken"; of a tap "up", "down", "gone" */
+	const char *state;
 	char reason[256];     /* why it carries nothing; "" when it does */
 	char last_error[256]; /* "" if none */
 	char pending[128];    /* what was set and does not count yet; "" if nothing */

@@ -64,7 +64,7 @@ static void learn(struct vswitch *sw, struct port_queue *queue, uint64_t src, ui
 		return;
 	if (mac_learn(sw->macs, src, index, now)) {
 		/* Between the look at the port and this it may have given its number to another. */
-		fence_store_load(); /* partner: rcu_publish() and mac_forget_port() in switch.c */
+		fence_store_load(); /* partner: switch_del() */
 		if (unlikely(rcu_read(sw->ports[index]) != queue->port))
 			mac_forget_port(sw->macs, index);
 	}

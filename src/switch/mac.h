@@ -31,8 +31,8 @@ uint16_t mac_lookup(const struct mac_table *table, uint64_t mac);
 
 /*
  * `mac` (not a group address) was seen on `port` at `now` (seconds, any origin). Any thread; takes
- * the mutex, and returns true, only if something changes: a new address, a move, or an entry older
- * than a second.
+ * the mutex, and returns true, unless the table says that already: a new address (even if there is
+ * no room for it), a move, or an entry that was not seen at `now` yet.
  */
 bool mac_learn(struct mac_table *table, uint64_t mac, uint16_t port, uint32_t now);
 

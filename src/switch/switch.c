@@ -51,6 +51,7 @@ void switch_del(struct vswitch *sw, struct port *port)
 	while (end && !sw->ports[end - 1])
 		end--;
 	rcu_publish(sw->ports_end, end);
+	fence_store_load(); /* partner: learn() in forward.c */
 	mac_forget_port(sw->macs, port->index);
 }
 

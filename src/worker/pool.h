@@ -3,8 +3,8 @@
  * The pool of workers: datapath threads, each of which owns queues and alone collects from them.
  *
  * Control thread only. Which worker a queue goes to, and when it moves, is policy/place's decision.
- * A worker learns of a change through a new set of queues, published by pointer; the old set is
- * freed after a grace period.
+ * A worker's set of queues has slots, which change one by one under its eyes; a set that is full is
+ * replaced by a larger one, and freed after a grace period.
  */
 #ifndef RINGWAY_WORKER_POOL_H
 #define RINGWAY_WORKER_POOL_H
