@@ -233,29 +233,37 @@ static void on_second(uv_timer_t *timer)
 	log_tick();
 }
 
-/* Every port looks whether its peer has taken its memory away, or makes a worker hang. */
-static void check_ports(struct daemon *d, const struct virtq *stuck)
+/* Every port looks whether its peer has taken its memory away, or made a worker hang. */
+static void check_ports(struct daemon *d, const uint32_t *blocked)
 {
 	struct port *port;
 
 	for (unsigned at = 0; (port = daemon_next_port(d, &at));)
-		port->ops->check(port, stuck);
+		port->ops->check(port, blocked);
+}
+
+static void blame(void *ctx, const uint32_t *device)
+{
+	struct daemon *d = ctx;
+
+	check_ports(d, device);
+	d->attacked = true;
 }
 
 /*
- * While no worker does anything none can hang, so then it looks once a second, in the turn of the
- * other timer: ten times would be most of what an idle switch costs.
+ * While no worker does anything it looks once a second, in the turn of the other timer: ten times
+ * would be most of what an idle switch costs. A worker that then hangs does so for up to a second,
+ * which is not to be had again and again.
  */
 static void on_watchdog(uv_timer_t *timer)
 {
 	struct daemon *d = timer->data;
-	const struct virtq *stuck = pool_watchdog(d->pool);
-	uint64_t done = pool_progress(d->pool);
+	uint64_t done;
 
-	uv_timer_set_repeat(timer, done == d->progress ? SECOND_MS : WATCHDOG_MS);
+	pool_watchdog(d->pool, blame, d);
+	done = pool_progress(d->pool);
+	uv_timer_set_repeat(timer, done == d->progress && !d->attacked ? SECOND_MS : WATCHDOG_MS);
 	d->progress = done;
-	if (stuck)
-		check_ports(d, stuck);
 }
 
 static void on_sigbus(uv_poll_t *poll, int status, int events)

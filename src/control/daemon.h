@@ -36,6 +36,7 @@ struct daemon {
 	uv_timer_t second, watchdog;
 	uv_poll_t sigbus;
 	uint64_t progress; /* of the workers, at the watchdog's last look */
+	bool attacked;	   /* it has found a call that blocked, ever */
 	int sigbus_fd;
 	bool running; /* ports are started as they are added */
 

@@ -135,9 +135,10 @@ struct port_ops {
 	unsigned (*report_queues)(struct port *port, struct queue_report *rows, unsigned max);
 	/*
 	 * Looks for a fault that its peer made: pages of its memory gone (guest/sigbus.h), or a
-	 * worker that hangs in calling `stuck` (NULL: none). Ends what is to blame.
+	 * call that blocked of the device `blocked` (NULL: none; pool_watchdog()). Ends what is to
+	 * blame.
 	 */
-	void (*check)(struct port *port, const struct virtq *stuck);
+	void (*check)(struct port *port, const uint32_t *blocked);
 
 	/* Workers. */
 

@@ -480,16 +480,7 @@ static int vhost_user_set(struct port *port, const struct port_option *options, 
 	return 0;
 }
 
-static bool owns(const struct vhost_user_port *p, const struct virtq *ring)
-{
-	for (unsigned i = 0; i < p->dev.rings; i++) {
-		if (p->dev.ring[i] && &p->dev.ring[i]->vq == ring)
-			return true;
-	}
-	return false;
-}
-
-static void vhost_user_check(struct port *port, const struct virtq *stuck)
+static void vhost_user_check(struct port *port, const uint32_t *blocked)
 {
 	struct vhost_user_port *p = vhost_user_port(port);
 
@@ -498,7 +489,7 @@ static void vhost_user_check(struct port *port, const struct virtq *stuck)
 	p->harmful = true;
 	if (p->dev.mem && guest_memory_broken(p->dev.mem))
 		session_fail(p->session, "the front-end took pages of its guest's memory away");
-	else if (stuck && owns(p, stuck))
+	else if (blocked == &p->dev.calls_retired)
 		session_fail(p->session, "the front-end let a call to its guest block");
 	else
 		p->harmful = false;

@@ -39,18 +39,22 @@ static bool wants_call(struct virtq *vq)
 
 /*
  * The one write that a front-end can make block (it shares the file description and can clear
- * O_NONBLOCK), so it says what it is doing: control interrupts it by a signal if it lasts. A
- * saturated eventfd is readable, which is all that a call means; any other error is the front-end's
- * loss.
+ * O_NONBLOCK), so it says what it is doing: control interrupts it by a signal if it lasts. Only a
+ * write that blocks is interrupted; that front-end's other rings might be next. A saturated eventfd
+ * is readable, which is all that a call means; any other error is the front-end's loss.
  */
 static void call(struct virtq_calls *calls, const struct virtq *vq, const struct virtq_call *to)
 {
+	const uint32_t *blocked_in =
+		load_acquire(&calls->blocked_in); /* partner: pool_watchdog() */
 	uint64_t one = 1;
 
+	if (unlikely(blocked_in == vq->retired))
+		return;
 	store_relaxed(&calls->writing_since, clock_ns());
 	store_release(&calls->writing_to, vq); /* partner: the watchdog's acquire */
-	if (write(to->fd, &one, sizeof(one)) < 0 && errno == EINTR)
-		(void)0; /* the watchdog's signal: the session is being ended */
+	if (write(to->fd, &one, sizeof(one)) < 0 && errno == EINTR && !blocked_in)
+		store_release(&calls->blocked_in, vq->retired); /* partner: pool_watchdog() */
 	store_release(&calls->writing_to, NULL);
 }
 

@@ -16,11 +16,18 @@
 struct virtq_calls {
 	struct virtq *first; /* chained through call_next, which belongs to whoever has it listed */
 	/*
-	 * The ring whose descriptor is being written and since when, for control's watchdog: a
-	 * front-end can make its eventfd block. NULL while no write is under way. Relaxed.
+	 * For control's watchdog, for a front-end can make its eventfd block. All atomic. The ring
+	 * whose descriptor is being written (NULL: none) and since when, by clock_ns(): reason to
+	 * interrupt the worker, which may merely have lost its CPU.
 	 */
 	const struct virtq *writing_to;
-	uint64_t writing_since; /* clock_ns() */
+	uint64_t writing_since;
+	/*
+	 * The device, known by its `retired`, in whose call a write was interrupted, which is proof
+	 * that it blocked. Its rings are not called until control has ended its session and says
+	 * so by NULL.
+	 */
+	const uint32_t *blocked_in;
 };
 
 /* Notes that `vq` was published to; the lock of `vq` is held. */

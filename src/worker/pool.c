@@ -143,8 +143,8 @@ void pool_close(struct pool *pool)
 	free(pool);
 }
 
-/* The ring whose call's write has lasted too long, or NULL. */
-static const struct virtq *hangs_in(const struct worker *w)
+/* Inside a call's write for too long: it blocks, or the worker does not get to run. */
+static bool hangs(const struct worker *w)
 {
 	/* partner: call() in virtq/notify.c. The times tell one write from the next. */
 	const struct virtq *ring = load_acquire(&w->calls.writing_to);
@@ -152,24 +152,25 @@ static const struct virtq *hangs_in(const struct worker *w)
 	uint64_t now = clock_ns();
 
 	if (!ring || now < since || now - since <= WATCHDOG_NS)
-		return NULL;
-	if (load_acquire(&w->calls.writing_to) != ring ||
-	    load_relaxed(&w->calls.writing_since) != since)
-		return NULL;
-	return ring;
+		return false;
+	return load_acquire(&w->calls.writing_to) == ring &&
+	       load_relaxed(&w->calls.writing_since) == since;
 }
 
-const struct virtq *pool_watchdog(struct pool *pool)
+void pool_watchdog(struct pool *pool, void (*blame)(void *ctx, const uint32_t *device), void *ctx)
 {
 	for (unsigned i = 0; i < pool->n; i++) {
-		const struct virtq *ring = hangs_in(&pool->worker[i]);
+		struct worker *w = &pool->worker[i];
+		/* partner: call() in virtq/notify.c, in both directions */
+		const uint32_t *device = load_acquire(&w->calls.blocked_in);
 
-		if (ring) {
-			pthread_kill(pool->worker[i].thread, WATCHDOG_SIGNAL);
-			return ring;
+		if (device) {
+			blame(ctx, device);
+			store_release(&w->calls.blocked_in, NULL);
 		}
+		if (hangs(w))
+			pthread_kill(w->thread, WATCHDOG_SIGNAL);
 	}
-	return NULL;
 }
 
 uint64_t pool_progress(const struct pool *pool)
@@ -180,7 +181,8 @@ uint64_t pool_progress(const struct pool *pool)
 		const struct worker *w = &pool->worker[i];
 
 		sum += load_relaxed(&w->bursts) + load_relaxed(&w->sleeps);
-		if (load_relaxed(&w->calls.writing_to))
+		/* In this order: the one is set before the other is not any more. */
+		if (load_acquire(&w->calls.writing_to) || load_relaxed(&w->calls.blocked_in))
 			sum += clock_ns();
 	}
 	return sum;

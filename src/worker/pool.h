@@ -55,12 +55,16 @@ void pool_queue_gone(struct pool *pool, struct port_queue *queue);
 void pool_balance(struct pool *pool);
 
 /*
- * Watchdog: a worker that makes no progress inside a call's write is
- * interrupted. Returns the ring whose front-end is to blame, or NULL.
+ * Watchdog: interrupts all workers that make no progress inside a call's write. Those that did
+ * block there say so, and the next time `blame` is told the device, as `retired` of its rings, and
+ * ends its session; until then it is not called.
  */
-const struct virtq *pool_watchdog(struct pool *pool);
+void pool_watchdog(struct pool *pool, void (*blame)(void *ctx, const uint32_t *device), void *ctx);
 
-/* Changes whenever a worker has done something, or been woken to, and while one is calling. */
+/*
+ * Changes whenever a worker has done something, or been woken to, while one is calling, and while
+ * one has a device to blame.
+ */
 uint64_t pool_progress(const struct pool *pool);
 
 unsigned pool_workers(const struct pool *pool);
