@@ -380,21 +380,27 @@ static void saturate(const struct driver_ring *r)
 	}
 }
 
-/* The file description is shared: the front-end can make the device's write block. */
-static void call_that_blocks_harms_its_own_session_only(void **state)
+/* The file description is shared: the front-end can make the device's write block, of any ring. */
+static void calls_that_block_harm_their_own_session_only(void **state)
 {
+	struct driver_config many = { .pairs = 16 };
 	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
-	struct driver *c = rig_open(*state, 2, NULL);
+	struct driver *c = rig_open(*state, 2, &many);
 	struct stream good = { .from = a, .to = b };
+	uint8_t frame[60];
 	uint64_t start;
 
-	for (unsigned i = 0; i < 2; i++) {
+	for (unsigned i = 0; i < 2 * many.pairs; i++) {
 		saturate(&c->ring[i]);
 		assert_int_equal(fcntl(c->ring[i].call, F_SETFL, 0), 0);
 		ring_calls_on(&c->ring[i]);
 	}
 	start = clock_ns();
-	send_one(c, 2, 2, 60, 0);
+	frame_make(frame, sizeof(frame), 2, 2, 0);
+	for (unsigned i = 0; i < many.pairs; i++) {
+		assert_int_equal(driver_send(c, i, NULL, frame, sizeof(frame), NULL), 0);
+		driver_flush(c, DRIVER_TX(i));
+	}
 	send_one(a, 0, 2, 60, 0);
 	usleep(1000);
 	settle(a, b);
@@ -487,7 +493,7 @@ int main(void)
 #define CASE(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
 	const struct CMUnitTest tests[] = {
 		CASE(memory_file_is_truncated),
-		CASE(call_that_blocks_harms_its_own_session_only),
+		CASE(calls_that_block_harm_their_own_session_only),
 		CASE(call_that_is_full_counts_as_called),
 		CASE(calls_replaced_without_end_do_not_pile_up),
 		CASE(kicks_are_never_read),

@@ -126,6 +126,8 @@ static int teardown(void **state)
 	}
 	pool_close(pool);
 	for (unsigned n = 0; n < WORKERS; n++) {
+		if (device[n].job)
+			close(device[n].q.kick);
 		for (unsigned i = 0; i < RINGS; i++) {
 			virtq_destroy(&device[n].ring[i]);
 			close(device[n].call[i]);
