@@ -89,7 +89,7 @@ static bool collect(struct port_queue *of, struct batch *b, struct virtq_calls *
 		__atomic_fetch_sub(&q->work, 1, __ATOMIC_ACQ_REL);
 	leave(q);
 	b->n = 0;
-	b->bytes = q->bytes;
+	b->bytes = load_relaxed(&q->bytes);
 	return work;
 }
 
@@ -268,8 +268,8 @@ static void who_takes_more_than_a_turn_sits_turns_out(void **state)
 {
 	uint32_t large, small;
 
-	queue[0].bytes = BATCH_BYTES * 4 / 3;
-	queue[2].bytes = BATCH_BYTES;
+	store_relaxed(&queue[0].bytes, BATCH_BYTES * 4 / 3);
+	store_relaxed(&queue[2].bytes, BATCH_BYTES);
 	work(&queue[0], UINT32_MAX);
 	work(&queue[2], UINT32_MAX);
 	for (unsigned i = 0; i < TICKS && load_relaxed(&queue[2].turns) < 400; i++)
