@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -505,5 +506,6 @@ int main(void)
 		CASE(buffers_lie_on_their_ring),
 	};
 
+	setenv("RINGWAY_TEST_MESSAGES_MAX", "0", 1);
 	return rig_run("memory", tests, ARRAY_SIZE(tests), 6);
 }
