@@ -71,13 +71,13 @@ static void suppress_kicks(struct virtq *vq)
  * No chain is ever kept, so what is to be taken next lies between what is used and what is
  * available (unless a driver offers heads outside its ring, to its own harm). A base that does not
  * is wrong, and the used index right: DPDK's virtio-user says 0 after every reconnect, whatever has
- * passed.
+ * passed. So 0 is never believed; it happens to lie there too, when the indexes are about to wrap.
  */
 static uint16_t plausible_base(const struct virtq *vq, uint16_t base)
 {
 	uint16_t ahead = base - vq->used_next, left = guest_load16(split_avail_idx(vq)) - base;
 
-	return ahead <= vq->size && left <= vq->size ? base : vq->used_next;
+	return base && ahead <= vq->size && left <= vq->size ? base : vq->used_next;
 }
 
 /* Kicks on, for what comes at `avail_next`. */

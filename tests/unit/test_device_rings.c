@@ -63,6 +63,15 @@ static void a_base_that_cannot_be_right_is_replaced_by_the_used_index(void **sta
 	assert_int_not_equal(virtq_state(&rig->dev.ring[1]->vq), VIRTQ_BROKEN);
 }
 
+/* The buffers before the wrap would never be used. */
+static void a_base_of_0_is_not_believed_before_a_wrap(void **state)
+{
+	ring_at(rig->base, 1, 65534);
+	ring_post(rig->base, 1, 5);
+	start_ring(1, MODERN);
+	assert_int_equal(rig->dev.ring[1]->vq.avail_next, 65534);
+}
+
 static void odd_rings_and_later_pairs_may_come_first(void **state)
 {
 	start_ring(11, MODERN);
@@ -474,6 +483,7 @@ int main(void)
 		T(a_ring_runs_after_all_its_messages_in_whatever_order),
 		T(without_protocol_features_rings_are_enabled_from_the_start),
 		T(a_base_that_cannot_be_right_is_replaced_by_the_used_index),
+		T(a_base_of_0_is_not_believed_before_a_wrap),
 		T(odd_rings_and_later_pairs_may_come_first),
 		T(get_base_stops_the_ring_and_tells_what_was_consumed),
 		T(a_new_driver_begins_at_zero_over_a_zeroed_ring),
