@@ -110,8 +110,9 @@ static uint64_t counted(struct rig *rig)
 static void break_ring(struct rig *rig, struct storm *s, struct watch *w)
 {
 	if (s->r->packed) {
+		/* The first one last: a worker that polls may be looking. */
 		for (unsigned i = STORM_RING; i--;)
-			store_release(&s->r->packed_desc[i].flags,
+			store_release(&s->r->packed_desc[(s->r->add.slot + i) % STORM_RING].flags,
 				      (uint16_t)(VRING_DESC_F_NEXT |
 						 packed_flags_available(&s->r->add)));
 	} else {
