@@ -31,6 +31,14 @@ static inline uint64_t clock_cycles(void)
 #endif
 }
 
+/* How long ago `then` was. Counters of two cores may differ by a little: never take that for an
+ * age.
+ */
+static inline uint64_t clock_since(uint64_t then, uint64_t now)
+{
+	return now > then ? now - then : 0;
+}
+
 /*
  * Measured once, in about 10 ms, by the first caller: call it before the threads start.
  */

@@ -12,6 +12,7 @@
 #define RINGWAY_POLICY_CALL_H
 
 #include "base/base.h"
+#include "base/clock.h"
 
 #define CALL_BURSTS    8u
 #define CALL_IDLE_US   1u
@@ -45,19 +46,13 @@ static inline void call_looked(struct call_state *state)
 	state->bursts = 0;
 }
 
-/* Time stamp counters of two cores may differ by a little: never take that for an age. */
-static inline bool call_older(uint64_t then, uint64_t now, uint64_t age)
-{
-	return now > then && now - then >= age;
-}
-
 /* Look at `now`? `per_us`: units of time in a microsecond. */
 static inline bool call_due(const struct call_state *state, uint64_t now, uint64_t per_us)
 {
-	if (state->idle && call_older(state->idle, now, CALL_IDLE_US * per_us))
+	if (state->idle && clock_since(state->idle, now) >= CALL_IDLE_US * per_us)
 		return true;
 	return state->bursts >= CALL_BURSTS ||
-	       (state->bursts && call_older(state->first, now, CALL_LATEST_US * per_us));
+	       (state->bursts && clock_since(state->first, now) >= CALL_LATEST_US * per_us);
 }
 
 #endif

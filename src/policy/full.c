@@ -2,11 +2,11 @@
 /* Holding back for full receivers: the credit of a queue that sends to several. Its worker. */
 #include "policy/full.h"
 
+#include "base/clock.h"
+
 static void fill(struct full_state *state, uint64_t now, uint64_t per_us)
 {
-	/* Time stamp counters of two cores may differ by a little: never take that for an age. */
-	if (now > state->filled)
-		state->credit += (now - state->filled) / FULL_SHARE;
+	state->credit += clock_since(state->filled, now) / FULL_SHARE;
 	state->credit = MIN(state->credit, FULL_CREDIT_US * per_us);
 	state->filled = now;
 }

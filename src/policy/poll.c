@@ -6,12 +6,7 @@
 #include "policy/poll.h"
 
 #include "base/atomic.h"
-
-/* Time stamp counters of two cores may differ by a little: never take that for an age. */
-static uint64_t since(uint64_t last, uint64_t now)
-{
-	return now > last ? now - last : 0;
-}
+#include "base/clock.h"
 
 struct poll_limits poll_limits(uint64_t wakeup, uint64_t per_us, bool scarce)
 {
@@ -29,7 +24,7 @@ struct poll_limits poll_limits(uint64_t wakeup, uint64_t per_us, bool scarce)
 
 void poll_found(struct poll_state *state, uint64_t now, const struct poll_limits *limits)
 {
-	uint64_t gap = MIN(MAX(since(state->last, now), (uint64_t)1), limits->gap_max);
+	uint64_t gap = MIN(MAX(clock_since(state->last, now), (uint64_t)1), limits->gap_max);
 
 	if (!state->last)
 		gap = 0;
@@ -51,5 +46,5 @@ bool poll_give_up(const struct poll_state *state, uint64_t now, const struct pol
 		window = limits->recheck;
 	else
 		window = MIN(MAX(state->gap * POLL_GAPS, limits->shortest), limits->longest);
-	return since(state->last, now) >= window;
+	return clock_since(state->last, now) >= window;
 }

@@ -72,10 +72,7 @@ static uint64_t measure(struct pair *pair)
 		written = clock_cycles();
 		if (!wait_for(pair->back))
 			return 0;
-		cost[i] = written - begin;
-		/* Time stamp counters of two cores may differ by a little. */
-		if (pair->woken[i] > begin)
-			cost[i] += pair->woken[i] - begin;
+		cost[i] = written - begin + clock_since(begin, pair->woken[i]);
 	}
 	qsort(cost, ROUNDS, sizeof(cost[0]), compare);
 	return cost[ROUNDS / 2];

@@ -57,13 +57,24 @@ static void rest(struct worker *w, struct port_queue *q, uint64_t now)
 		store_relaxed(&q->armed, true);
 }
 
-/* Tries again to deliver what the queue holds; true if it moved frames. */
-static bool retry(struct worker *w, struct port_queue *q, uint64_t now)
+/* The queue has moved a burst: what passed since `*now`, which goes on, is its time. */
+static void charge(struct worker *w, struct port_queue *q, uint64_t *now)
 {
-	bool moved = hold_retry(w->sw, q, &w->calls, now);
+	uint64_t end = clock_cycles();
+
+	count(&w->busy_cycles, end - *now);
+	count(&q->busy, end - *now);
+	call_published(&w->call, end);
+	*now = end;
+}
+
+/* Tries again to deliver what the queue holds; true if it moved frames. */
+static bool retry(struct worker *w, struct port_queue *q, uint64_t *now)
+{
+	bool moved = hold_retry(w->sw, q, &w->calls, *now);
 
 	if (moved)
-		call_published(&w->call, clock_cycles());
+		charge(w, q, now);
 	return moved;
 }
 
@@ -88,8 +99,9 @@ static void owe(struct port_queue *q, uint32_t bytes)
 }
 
 /* One turn of one queue; true if it moved frames. */
-static bool turn(struct worker *w, struct port_queue *q, uint64_t now)
+static bool turn(struct worker *w, struct port_queue *q, uint64_t *now)
 {
+	const uint64_t begin = *now;
 	const struct port_ops *ops = q->port->ops;
 	struct batch *b = w->batch;
 
@@ -100,15 +112,14 @@ static bool turn(struct worker *w, struct port_queue *q, uint64_t now)
 			return moved;
 	}
 	if (!ops->collect(q, b, &w->calls)) {
-		rest(w, q, now);
+		rest(w, q, begin);
 		return false;
 	}
 	owe(q, b->bytes);
-	switch_forward(w->sw, q, b, &w->calls, now);
+	switch_forward(w->sw, q, b, &w->calls, begin);
 	ops->complete(q, b, &w->calls);
-	poll_found(&q->poll, now, &w->limits);
-	/* Not the time of the pass: that may be long ago. */
-	call_published(&w->call, clock_cycles());
+	poll_found(&q->poll, begin, &w->limits);
+	charge(w, q, now);
 	count(&w->bursts, 1);
 	count(&w->frames, b->n);
 	return true;
@@ -147,7 +158,8 @@ static void pass_on(struct worker *w, struct port_queue *q, uint16_t heir)
 	worker_wake(w + heir - w->number);
 }
 
-static void visit(struct worker *w, struct port_queue *q, uint64_t now, bool look, struct pass *p)
+/* `*now` goes on if the queue moves frames. */
+static void visit(struct worker *w, struct port_queue *q, uint64_t *now, bool look, struct pass *p)
 {
 	uint32_t id = load_relaxed(&q->id);
 	uint16_t heir;
@@ -191,16 +203,6 @@ static bool look_now(struct worker *w, uint64_t now)
 	return look;
 }
 
-static void charge(struct worker *w, struct port_queue *q, uint64_t *now)
-{
-	uint64_t end = clock_cycles();
-
-	count(&w->busy_cycles, end - *now);
-	count(&q->busy, end - *now);
-	*now = end;
-}
-
-/* `*now` goes on with each queue that moved frames, which that time is counted for. */
 static struct pass pass(struct worker *w, uint64_t *now)
 {
 	const struct queue_set *set = rcu_read(w->set);
@@ -210,15 +212,9 @@ static struct pass pass(struct worker *w, uint64_t *now)
 
 	for (unsigned i = 0; i < end; i++) {
 		struct port_queue *q = rcu_read(set->queue[i]);
-		bool moved = p.moved;
 
-		if (!q)
-			continue;
-		p.moved = false;
-		visit(w, q, *now, look, &p);
-		if (p.moved)
-			charge(w, q, now);
-		p.moved |= moved;
+		if (q)
+			visit(w, q, now, look, &p);
 		if (w->call.bursts && call_due(&w->call, *now, w->per_us))
 			look_at_calls(w);
 	}
