@@ -72,6 +72,15 @@ static int read_file(struct config *config, const char *path)
 	return r < 0 ? CMD_REFUSED : CMD_DONE;
 }
 
+static int take_setting(struct run *run, const char *key)
+{
+	struct error err;
+
+	if (run_settings_set(&run->settings, key, optarg, &err) < 0)
+		return cmd_usage("run", "%s", err.text);
+	return CMD_DONE;
+}
+
 /* One option of the command line. Files and ports are commands in the order in which they stand. */
 static int take_option(struct run *run, int c, char **argv)
 {
@@ -84,13 +93,11 @@ static int take_option(struct run *run, int c, char **argv)
 		run->control = optarg;
 		return CMD_DONE;
 	case 'w':
+		return take_setting(run, "workers");
 	case 'p':
+		return take_setting(run, "cpus");
 	case 'L':
-		if (run_settings_set(&run->settings,
-				     c == 'w' ? "workers" : (c == 'p' ? "cpus" : "poll"), optarg,
-				     &err) < 0)
-			return cmd_usage("run", "%s", err.text);
-		return CMD_DONE;
+		return take_setting(run, "poll");
 	case 'P':
 		if (config_add_port(&run->config, optarg, &err) < 0)
 			return cmd_usage("run", "--port '%s': %s", optarg, err.text);

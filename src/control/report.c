@@ -86,7 +86,6 @@ static json_t *queue_row(struct daemon *d, const struct port *port, const struct
 	int worker = q->ingress ? pool_owner(d->pool, q->ingress) : -1;
 	unsigned held = q->ingress ? hold_frames(q->ingress) : 0;
 	const struct queue_load idle = { 0 }, *load = q->ingress ? &q->ingress->load : &idle;
-
 	uint64_t gap = worker < 0 ? 0 : load_relaxed(&q->ingress->poll.gap);
 
 	return json_pack(

@@ -255,26 +255,27 @@ static int parse_mtu(const struct port_option *o, struct vhost_device_options *t
 	return 0;
 }
 
+static int parse_number(const struct port_option *o, unsigned least, uint16_t most, uint16_t *to,
+			struct error *err)
+{
+	unsigned v = 0;
+	int r = port_option_number(o, 10, least, most, &v, err);
+
+	if (!r)
+		*to = (uint16_t)v;
+	return r;
+}
+
 static int parse_size_max(const struct port_option *o, struct vhost_device_options *to,
 			  struct error *err)
 {
-	unsigned v = 0;
-	int r = port_option_number(o, 10, 2, VIRTQ_SIZE_MAX, &v, err);
-
-	if (!r)
-		to->size_max = (uint16_t)v;
-	return r;
+	return parse_number(o, 2, VIRTQ_SIZE_MAX, &to->size_max, err);
 }
 
 static int parse_memory_max(const struct port_option *o, struct vhost_device_options *to,
 			    struct error *err)
 {
-	unsigned v = 0;
-	int r = port_option_number(o, 10, 1, GUEST_MEMORY_MAX >> 30, &v, err);
-
-	if (!r)
-		to->memory_max_gib = (uint16_t)v;
-	return r;
+	return parse_number(o, 1, GUEST_MEMORY_MAX >> 30, &to->memory_max_gib, err);
 }
 
 static int parse_messages_max(const struct port_option *o, struct vhost_device_options *to,

@@ -363,12 +363,11 @@ static bool must_rest(struct session *s, uint64_t now)
 	return true;
 }
 
-/* For `messages`, or a part of one, that took `ns`. */
-static void charge(struct session *s, unsigned messages, uint64_t ns)
+/* For `messages`, or a part of one, that took `ns` until `now`. */
+static void charge(struct session *s, unsigned messages, uint64_t ns, uint64_t now)
 {
 	unsigned max = s->dev->options.messages_max;
 	struct allowance *a = &s->dev->messages;
-	uint64_t now = clock_ns();
 
 	if (!max)
 		return;
@@ -393,7 +392,7 @@ static void take_turn(struct session *s)
 		if (s->over)
 			return;
 		now = clock_ns();
-		charge(s, complete, now - before);
+		charge(s, complete, now - before, now);
 	}
 }
 
@@ -438,7 +437,7 @@ int session_start(uv_loop_t *loop, int fd, struct vhost_device *dev, const char 
 	uv_timer_init(loop, &s->rest);
 	s->rest.data = s;
 	s->open = 2;
-	charge(s, 1, 0);
+	charge(s, 1, 0, clock_ns());
 	watch(s);
 	*ret = s;
 	return 0;

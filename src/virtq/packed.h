@@ -66,17 +66,21 @@ static inline bool packed_is_available(uint16_t flags, bool wrap)
 	return !!(flags & PACKED_AVAIL) == wrap && !!(flags & PACKED_USED) != wrap;
 }
 
-static inline bool packed_is_used(uint16_t flags, bool wrap)
-{
-	return !!(flags & PACKED_AVAIL) == wrap && !!(flags & PACKED_USED) == wrap;
-}
-
 /* Partner: the driver's release of the flags of a chain's first descriptor (2.8.21.1). */
 static inline bool packed_ready(const struct virtq *vq)
 {
 	uint16_t flags = guest_load16_acquire(packed_slot(vq, vq->avail_next) + 14);
 
 	return packed_is_available(flags, vq->avail_wrap);
+}
+
+/* Is what comes next used already, in the round in which it is to be made available? */
+static inline bool packed_lost(const struct virtq *vq)
+{
+	uint16_t flags = guest_load16(packed_slot(vq, vq->avail_next) + 14);
+
+	return !!(flags & PACKED_AVAIL) == vq->avail_wrap &&
+	       !!(flags & PACKED_USED) == vq->avail_wrap;
 }
 
 /*

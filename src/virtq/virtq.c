@@ -117,8 +117,7 @@ static void packed_begin(struct virtq *vq, uint32_t base)
 	vq->used_next = vq->avail_next;
 	vq->used_wrap = vq->avail_wrap;
 	vq->used_slots = 0;
-	vq->lost =
-		packed_is_used(guest_load16(packed_slot(vq, vq->avail_next) + 14), vq->avail_wrap);
+	vq->lost = packed_lost(vq);
 	/* To count them is dear; drivers of packed rings fill them. */
 	vq->avail_most = vq->size;
 }
