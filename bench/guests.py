@@ -7,7 +7,6 @@ for taps, in a network namespace of its own.
 import argparse
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -17,14 +16,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from rig import scratch, traffic  # noqa: E402
 from rig.guest import Guest  # noqa: E402
-from rig.pair import Pair  # noqa: E402
+from rig.pair import Pair, Plugged  # noqa: E402
 
 GIB = 1 << 30
 IN_NAMESPACE = "RINGWAY_BENCH_NAMESPACE"
 
 
-class Bridge:
-    """Two guests on taps on a bridge; has what of a Pair is used here."""
+class Bridge(Plugged):
+    """Two guests on taps on a bridge."""
 
     def __init__(self):
         self.folder = scratch.folder("bridge")
@@ -40,11 +39,6 @@ class Bridge:
         for guest in self.guests:
             guest.wait_boot()
         traffic.wait_reachable(*self.guests)
-
-    def close(self):
-        for guest in self.guests:
-            guest.close()
-        shutil.rmtree(self.folder)
 
 
 def cpu_seconds(side):

@@ -16,14 +16,15 @@ from guests import GIB, arguments_of, interleave, summarize  # noqa: E402
 from rig import RigError, scratch, traffic  # noqa: E402
 from rig.guest import Guest  # noqa: E402
 from rig.host import HostPair, Peer  # noqa: E402
+from rig.pair import Plugged  # noqa: E402
 from rig.process import Process  # noqa: E402
 
 PASST_MTU = 65520
 SECONDS_TO_START = 20
 
 
-class Tap:
-    """A guest on a tap of its QEMU's; has what of a Pair is used here."""
+class Tap(Plugged):
+    """A guest on a tap of its QEMU's."""
 
     device, address, peer = "qtap0", "192.0.2.9", Peer
 
@@ -39,13 +40,6 @@ class Tap:
         guest = Guest(1, None, self.folder, netdev=f"tap,ifname={self.device},script=no,downscript=no,vhost=off")
         guest.wait_boot()
         self.guests = [guest, self.peer(self.folder, self.device, self.address)]
-
-    def close(self):
-        for peer in self.guests:
-            peer.close()
-        if self.switch:
-            self.switch.kill()
-        shutil.rmtree(self.folder)
 
 
 class PasstPeer(Peer):

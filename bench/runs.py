@@ -1,15 +1,14 @@
 """One run of compare.py: a load between two guests of a switch, and what the switch and the generator say of it."""
 import collections
 import json
-import os
 import resource
 import subprocess
 import tempfile
 import time
-from pathlib import Path
 
 from bench.ratios import NOISY
 from rig import RigError
+from rig.process import machine_seconds
 from rig.testpmd import BURST, Guests
 
 DISTURBED = 0.1  # share of a CPU that others may take from a run; two pollers on one CPU halve each other
@@ -92,7 +91,7 @@ class Watch:
     """Sees what time of the two CPUs went to anyone but the switch, the generator and this script."""
 
     def __init__(self, args, side):
-        self.cpus = {f"cpu{args.generator_cpu}", f"cpu{args.switch_cpu}"}
+        self.cpus = {args.generator_cpu, args.switch_cpu}
         self.switch = side.switch
         self.began, self.others = time.monotonic(), self._others()
 
@@ -102,13 +101,6 @@ class Watch:
 
     def _others(self):
         used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-        return self._busy() - self.switch.cpu_seconds() - sum(one.ru_utime + one.ru_stime for one in used)
-
-    def _busy(self):
-        ticks = 0
-        for line in Path("/proc/stat").read_text().splitlines():
-            name, *numbers = line.split()
-            if name in self.cpus:
-                user, nice, system, _idle, _iowait, irq, softirq, steal, *_ = map(int, numbers)
-                ticks += user + nice + system + irq + softirq + steal
-        return ticks / os.sysconf("SC_CLK_TCK")
+        busy = sum(seconds for cpu in self.cpus for what, seconds in machine_seconds(f"cpu{cpu}").items()
+                   if what not in ("idle", "iowait"))
+        return busy - self.switch.cpu_seconds() - sum(one.ru_utime + one.ru_stime for one in used)

@@ -4,8 +4,6 @@ Taps on a bridge need somebody who reads them; veth pairs are what a bridge plug
 machine, as the kernel's part is nobody's process; so it has to be quiet, and what else ran is printed. Wants root, in a network namespace of
 its own.
 """
-import os
-import shutil
 import subprocess
 import sys
 import time
@@ -16,14 +14,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from guests import GIB, arguments_of, interleave, summarize  # noqa: E402
 from rig import scratch, traffic  # noqa: E402
 from rig.host import Peer  # noqa: E402
+from rig.pair import Plugged  # noqa: E402
+from rig.process import machine_seconds  # noqa: E402
 from rig.switch import Switch  # noqa: E402
 
-TICKS = os.sysconf("SC_CLK_TCK")
 REST_SECONDS = 1
 
 
-class Side:
-    """Two namespaces; has what of a Pair is used here."""
+class Side(Plugged):
+    """Two namespaces."""
 
     name = None
 
@@ -37,13 +36,6 @@ class Side:
             folder.mkdir()
             self.guests.append(Peer(folder, device, f"192.0.2.{number}"))
         traffic.wait_reachable(*self.guests)
-
-    def close(self):
-        for guest in self.guests:
-            guest.close()
-        if self.switch:
-            self.switch.kill()
-        shutil.rmtree(self.folder)
 
 
 class Taps(Side):
@@ -65,19 +57,18 @@ class Bridge(Side):
             subprocess.run([*ip, "set", f"port{number}", "master", "br0", "up"], check=True)
 
 
-def machine_seconds():
+def busy_seconds():
     """CPU time of the whole machine that was not idle, nor another machine's."""
-    user, nice, system, _, _, irq, softirq = map(int, Path("/proc/stat").read_text("ascii").split()[1:8])
-    return (user + nice + system + irq + softirq) / TICKS
+    return sum(seconds for what, seconds in machine_seconds().items() if what not in ("idle", "iowait", "steal"))
 
 
 def measure(side, streams, seconds):
     """One run: Gbit/s, CPU seconds of the machine per GiB, and the CPUs that were busy before it."""
-    before = machine_seconds()
+    before = busy_seconds()
     time.sleep(REST_SECONDS)
-    start = machine_seconds()
+    start = busy_seconds()
     stream = traffic.iperf(*side.guests, seconds, streams)
-    used = machine_seconds() - start
+    used = busy_seconds() - start
     return {"gbits": stream.gbits, "cpu": used / (stream.bytes / GIB), "retransmits": stream.retransmits,
             "others": (start - before) / REST_SECONDS}
 

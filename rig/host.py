@@ -13,8 +13,8 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from rig import RigError, fetch
-from rig.guest import Guest, Job
+from rig import check, fetch
+from rig.guest import Job
 from rig.pair import Pair
 from rig.process import Process
 from rig.switch import Switch
@@ -23,11 +23,6 @@ CLONE_NEWNET = 0x40000000
 LIBC = ctypes.CDLL(None, use_errno=True)
 DEVICE = "rwhost0"
 APPLETS = ("nc", "netstat", "ping")  # of busybox, since traffic.py is written for a guest's
-
-
-def check(condition, complaint):
-    if not condition:
-        raise RigError(complaint)
 
 
 def wait_for(condition, what, seconds=10):

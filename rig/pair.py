@@ -2,7 +2,6 @@
 import os
 import shutil
 import time
-from pathlib import Path
 
 from rig import RigError, scratch, traffic
 from rig.guest import Guest
@@ -14,9 +13,26 @@ SETTLE_SECONDS = 5
 EXPLAINED = {"full", "port_down", "no_destination", "queue_disabled"}
 
 
-class Pair:
-    """`settings` are each guest's arguments for Guest, such as {"queues": 2}; `connect` makes QEMU the server of the
-    sockets."""
+class Plugged:
+    """Two ends, the `guests`, by a `switch` or something else (None), in a `folder` that goes with them."""
+
+    def close(self):
+        for guest in self.guests:
+            guest.close()
+        if self.switch:
+            self.switch.kill()
+        shutil.rmtree(self.folder)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Pair(Plugged):
+    """Two guests and ringway. `settings` are each guest's arguments for Guest, such as {"queues": 2}; `connect` makes QEMU the
+    server of the sockets."""
 
     def __init__(self, binary, settings=({}, {}), connect=False, unprivileged=False):
         self.settings = settings
@@ -98,16 +114,3 @@ class Pair:
         parts += [f"ringway: {self.switch.process.ended() or 'runs'}; its log:", self.switch.process.tail(LOG_LINES),
                   self.switch.table("port"), self.switch.table("queue")]
         return "\n".join(parts)
-
-    def close(self):
-        for guest in self.guests:
-            guest.close()
-        if self.switch:
-            self.switch.kill()
-        shutil.rmtree(self.folder)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()

@@ -5,11 +5,19 @@ import subprocess
 from pathlib import Path
 
 STOP_SECONDS = 10
+TICKS = os.sysconf("SC_CLK_TCK")
+MACHINE = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 
 
 def stat_seconds(path):
     fields = path.read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def machine_seconds(cpu="cpu"):
+    """What the time of the machine, or of one of its CPUs, went to, by name."""
+    lines = (line.split() for line in Path("/proc/stat").read_text().splitlines())
+    return next(dict(zip(MACHINE, (int(number) / TICKS for number in numbers))) for name, *numbers in lines if name == cpu)
 
 
 class Process:

@@ -32,6 +32,21 @@ class Tap:
             self.report = None
 
     @contextmanager
+    def subject(self, name, make, begin):
+        """What is tested: made and begun with as a point of its own, None if it was not made, and closed in the end."""
+        subject = None
+        with self.test(name):
+            subject = make()
+            self.report = subject.report
+            begin(subject)
+        try:
+            yield subject
+        finally:
+            self.report = None
+            if subject:
+                subject.close()
+
+    @contextmanager
     def test(self, name):
         """One behaviour: it is there if the block ends without an exception."""
         try:

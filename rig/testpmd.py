@@ -95,6 +95,13 @@ class Testpmd:
     def tail(self, lines):
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
+    def renegotiate(self, ports, timeout=10):
+        """Other features for the first `ports`, so that their drivers reset the devices: to stop and start alone says nothing."""
+        self.cmd("port stop all")
+        for port in range(ports):
+            self.cmd(f"port config {port} rx_offload udp_cksum on")
+        self.cmd("port start all", timeout=timeout)
+
     def cmd(self, text, timeout=10):
         """Runs a command; returns what was printed until the next prompt."""
         self._output.read()  # what came by itself since the last prompt

@@ -8,18 +8,13 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from rig import RigError
+from rig import check
 from rig.switch import Switch
 from rig.tap import main
 
 SECONDS = 0.3
 TIMEOUT = 120
 COMPARE = Path(__file__).resolve().parents[2] / "bench/compare.py"
-
-
-def check(condition, complaint):
-    if not condition:
-        raise RigError(complaint)
 
 
 class Bench:

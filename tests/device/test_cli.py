@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-from rig import RigError, scratch
+from rig import check, scratch
 from rig.tap import main
 
 READY_SECONDS = 20
@@ -34,11 +34,6 @@ KEYS = {
                "wakeup_ns"},
     "feature": {"bit", "name", "offered", "option", "text"},
 }
-
-
-def check(condition, complaint):
-    if not condition:
-        raise RigError(complaint)
 
 
 def wait_for(condition, what, seconds=READY_SECONDS):

@@ -8,15 +8,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-from rig import RigError
+from rig import check
 from rig.tap import main
 
 SECONDS = 280
-
-
-def check(condition, complaint):
-    if not condition:
-        raise RigError(complaint)
 
 
 def switch(binary, folder, ports, options=""):

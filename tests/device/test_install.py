@@ -10,8 +10,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
+from rig import check
 from rig.tap import main
-from tests.device.test_cli import check
 
 FILES = {"bin/ringway", "share/man/man8/ringway.8", "lib/systemd/system/ringway.service",
          "share/doc/ringway/examples/ringway.conf"}

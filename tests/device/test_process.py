@@ -14,8 +14,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
+from rig import check
 from rig.tap import main
-from tests.device.test_cli import NOBODY, Place, check, end, wait_for
+from tests.device.test_cli import NOBODY, Place, end, wait_for
 
 MIB = 1 << 20
 # Under a limit the leak checker could not start its own thread.

@@ -11,10 +11,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
+from rig import check
 from rig.host import enter_namespace
 from rig.switch import UNPRIVILEGED
 from rig.tap import main
-from tests.device.test_cli import NOBODY, Place, check, end
+from tests.device.test_cli import NOBODY, Place, end
 
 CAP_NET_ADMIN = 1 << 12
 

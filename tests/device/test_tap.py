@@ -19,8 +19,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-from rig import RigError, scratch
-from rig.host import Host, check, command, enter_namespace, wait_for
+from rig import RigError, check, scratch
+from rig.host import Host, command, enter_namespace, wait_for
 from rig.process import Process
 from rig.switch import NOBODY, Switch, UNPRIVILEGED
 from rig.tap import main

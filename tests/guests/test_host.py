@@ -2,9 +2,9 @@
 from the top of the source tree: python3 -m tests.guests.test_host build/ringway
 
 Wants root; runs in network namespaces of its own."""
-from rig import RigError, fetch, tap, traffic
+from rig import check, fetch, tap, traffic
 from rig.capture import Capture, Sniffer, check_finished
-from rig.host import HostPair, check, enter_namespace
+from rig.host import HostPair, enter_namespace
 
 TOOLS = ("ip", "ethtool", "iperf3", "unshare", "nsenter", "dnsmasq")
 HOST_OFFLOADS = ("tx", "tso", "gso", "gro")

@@ -7,9 +7,9 @@ over to Linux's driver in the end."""
 import gzip
 import shutil
 
-from rig import fetch, image, tap, traffic
+from rig import check, fetch, image, tap, traffic
 from rig.guest import Guest
-from rig.host import HostPair, check, enter_namespace
+from rig.host import HostPair, enter_namespace
 
 TOOLS = ("ip", "iperf3", "unshare", "nsenter", "dnsmasq")
 PORT = 8080

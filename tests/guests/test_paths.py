@@ -13,7 +13,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from rig import RigError, tap
+from rig import check, tap
 from rig.switch import Switch
 from rig.testpmd import Testpmd, missing, vdev
 
@@ -42,11 +42,6 @@ def cells():
     for path, queues, ring in itertools.product(PATHS, (1, 8), (255, 256, 1024)):
         if ring != 255 or PATHS[path]["packed_vq"]:
             yield path, queues, ring
-
-
-def check(condition, complaint):
-    if not condition:
-        raise RigError(complaint)
 
 
 def write_capture(path, frames):
@@ -178,6 +173,10 @@ class Cell:
         self.guests.close()
         self.switch.stop()
 
+    def begin(self):
+        self.wait_up()
+        self.check_path()
+
     def wait_up(self):
         def up():
             return all(port["state"] == "up" and port["queue_pairs"] == self.queues for port in self.switch.show("port"))
@@ -222,11 +221,7 @@ class Cell:
         self.run()
 
     def restart_ports(self):
-        """Other features, so that the driver resets the device; a stop and a start alone send the switch nothing."""
-        self.guests.cmd("port stop all")
-        for port in (0, 1):
-            self.guests.cmd(f"port config {port} rx_offload udp_cksum on")
-        self.guests.cmd("port start all", timeout=30)
+        self.guests.renegotiate(2, timeout=30)
         self.wait_up()
 
     def restart_guests(self):
@@ -250,16 +245,10 @@ def sizes_of(frames):
 
 def try_cell(test, binary, path, queues, ring):
     name = f"{path}, {queues} queue pair{'s' * (queues > 1)}, rings of {ring}"
-    with tempfile.TemporaryDirectory(prefix="ringway-") as folder:
-        cell = None
-        with test.test(f"{name}: ports come up, by the path that was meant"):
-            cell = Cell(binary, folder, path, queues, ring)
-            test.report = cell.report
-            cell.wait_up()
-            cell.check_path()
-        if not cell:
-            return
-        try:
+    with tempfile.TemporaryDirectory(prefix="ringway-") as folder, \
+         test.subject(f"{name}: ports come up, by the path that was meant", lambda: Cell(binary, folder, path, queues, ring),
+                      Cell.begin) as cell:
+        if cell:
             with test.test(f"{name}: every frame comes back as it was"):
                 cell.run()
             if not cell.mergeable:
@@ -271,9 +260,6 @@ def try_cell(test, binary, path, queues, ring):
                 with test.test(f"{name}: {what}: every frame comes back as it was"):
                     restart()
                     cell.run()
-        finally:
-            test.report = None
-            cell.close()
 
 
 def body(test, arguments):

@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from rig import RigError, tap
+from rig import check, tap
 from rig.switch import Switch
 from rig.testpmd import Guests, missing
 
@@ -20,11 +20,6 @@ DEVICES = [*(({"packed_vq": packed, "mrg_rxbuf": mergeable, "in_order": 1}, queu
              for packed in (0, 1) for mergeable in (1, 0) for queues in (1, 4)),
            *(({"packed_vq": packed, "mrg_rxbuf": mergeable, "in_order": 0}, 1)
              for packed in (0, 1) for mergeable in (1, 0))]
-
-
-def check(condition, complaint):
-    if not condition:
-        raise RigError(complaint)
 
 
 class Loop:
@@ -117,12 +112,8 @@ class Loop:
                 check(direction == "rx" or all(frames), f"{port['name']}: idle tx rings: {frames}")
 
     def restart_ports(self):
-        """A stop and a start alone send the switch nothing: only other features make the driver reset the device."""
         before = [port["features"] for port in self.ports()]
-        self.guests.cmd("port stop all")
-        for number in range(len(self.names)):
-            self.guests.cmd(f"port config {number} rx_offload udp_cksum on")
-        self.guests.cmd("port start all")
+        self.guests.renegotiate(len(self.names))
         self.wait_up()
         check(all(port["features"] != old for port, old in zip(self.ports(), before)), "no new features were agreed to")
 
@@ -140,15 +131,9 @@ class Loop:
 def try_device(test, binary, device, queues, connect=False):
     name = ", ".join([f"{key}={value}" for key, value in device.items()] +
                      [f"{queues} queue pair{'s' * (queues > 1)}"] + ["testpmd is the server"] * connect)
-    with tempfile.TemporaryDirectory(prefix="ringway-") as folder:
-        loop = None
-        with test.test(f"{name}: ports come up"):
-            loop = Loop(binary, folder, device, queues, connect)
-            test.report = loop.report
-            loop.wait_up()
-        if not loop:
-            return
-        try:
+    with tempfile.TemporaryDirectory(prefix="ringway-") as folder, \
+         test.subject(f"{name}: ports come up", lambda: Loop(binary, folder, device, queues, connect), Loop.wait_up) as loop:
+        if loop:
             with test.test(f"{name}: every frame comes back, after a stop and a start too"):
                 loop.run(pause=True)
             with test.test(f"{name}: ports count what the drivers count"):
@@ -162,9 +147,6 @@ def try_device(test, binary, device, queues, connect=False):
                 with test.test(f"{name}: the switch is killed and starts again"):
                     loop.restart_switch()
                     loop.run_anew()
-        finally:
-            test.report = None
-            loop.close()
 
 
 def body(test, arguments):
