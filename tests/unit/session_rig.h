@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "base/log.h"
 #include "vhost/session.h"
 
 #define NEED (VHOST_USER_VERSION | VHOST_USER_NEED_REPLY)
@@ -186,6 +187,29 @@ static inline unsigned rig_open_fds(void)
 	while (foreign_pending(rig->dev.foreign))
 		usleep(100);
 	return open_fds();
+}
+
+/* The log goes to a file meanwhile: how many lines, and how many of a level. */
+static inline unsigned rig_logged(void (*what)(void), const char *level)
+{
+	int file = memfd_create("log", MFD_CLOEXEC), kept = dup(STDERR_FILENO);
+	char text[4096] = "";
+	unsigned n = 0;
+
+	fflush(stderr);
+	dup2(file, STDERR_FILENO);
+	log_set_level(LOG_DEBUG); /* which limits no port */
+	what();
+	fflush(stderr);
+	dup2(kept, STDERR_FILENO);
+	close(kept);
+	assert_true(pread(file, text, sizeof(text) - 1, 0) >= 0);
+	close(file);
+	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+		if (!strncmp(line, level, strlen(level)))
+			n++;
+	}
+	return n;
 }
 
 static inline int rig_open(void **state)

@@ -2,11 +2,7 @@
 /* Sessions over real socket pairs: what front-ends really send, answers, and how sessions end. */
 #include "session_rig.h"
 
-#include "base/clock.h"
-
 #include <sys/stat.h>
-
-#include "base/log.h"
 
 struct rig *rig;
 
@@ -328,86 +324,6 @@ static void descriptors_in_the_middle_of_a_message_end_the_session(void **state)
 	close(fd);
 }
 
-static void a_burst_is_answered_in_order_and_others_get_their_turn(void **state)
-{
-	struct rig_reply reply;
-	unsigned n = 0;
-
-	rig_handshake();
-	for (uint32_t i = 0; i < 200; i++) {
-		struct vhost_user_vring_state s = { i, 0 };
-
-		rig_send_flags(VHOST_USER_GET_VRING_BASE, VHOST_USER_VERSION, &s, sizeof(s), NULL,
-			       0);
-	}
-	uv_run(&rig->loop, UV_RUN_NOWAIT);
-	while (rig_reply(&reply))
-		assert_int_equal(reply.payload.state.index, n++);
-	assert_true(n > 0 && n < 200);
-	for (unsigned i = 0; i < 8; i++)
-		uv_run(&rig->loop, UV_RUN_NOWAIT);
-	while (rig_reply(&reply))
-		assert_int_equal(reply.payload.state.index, n++);
-	assert_int_equal(n, 200);
-}
-
-static void replies_that_nobody_reads_end_the_session(void **state)
-{
-	unsigned i;
-
-	rig_handshake();
-	for (i = 0; i < 100000 && rig_alive(); i++) {
-		rig_send_flags(VHOST_USER_GET_FEATURES, VHOST_USER_VERSION, NULL, 0, NULL, 0);
-		uv_run(&rig->loop, UV_RUN_NOWAIT);
-	}
-	assert_false(rig_alive());
-	assert_non_null(strstr(rig->reason, "does not read"));
-	assert_true(i < 10000);
-}
-
-static void replies_read_late_arrive_all(void **state)
-{
-	struct rig_reply reply;
-	unsigned n = 0, room = 0;
-
-	rig_handshake();
-	/* More than the socket holds, less than the session's own bound. */
-	while (n < 100000) {
-		rig_send_flags(VHOST_USER_GET_FEATURES, VHOST_USER_VERSION, NULL, 0, NULL, 0);
-		uv_run(&rig->loop, UV_RUN_NOWAIT);
-		n++;
-		if (send(rig->fd, NULL, 0, MSG_DONTWAIT) == 0 && n % 10 == 0 && n >= 300)
-			break;
-	}
-	assert_true(rig_alive());
-	while (rig_reply(&reply) || (rig_turn(), rig_reply(&reply)))
-		room++;
-	assert_int_equal(room, n);
-}
-
-/* The log goes to a file meanwhile: how many lines, and how many of a level. */
-static unsigned logged(void (*what)(void), const char *level)
-{
-	int file = memfd_create("log", MFD_CLOEXEC), kept = dup(STDERR_FILENO);
-	char text[4096] = "";
-	unsigned n = 0;
-
-	fflush(stderr);
-	dup2(file, STDERR_FILENO);
-	log_set_level(LOG_DEBUG); /* which limits no port */
-	what();
-	fflush(stderr);
-	dup2(kept, STDERR_FILENO);
-	close(kept);
-	assert_true(pread(file, text, sizeof(text) - 1, 0) >= 0);
-	close(file);
-	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
-		if (!strncmp(line, level, strlen(level)))
-			n++;
-	}
-	return n;
-}
-
 static void hang_up(void)
 {
 	close(rig->fd);
@@ -418,19 +334,19 @@ static void hang_up(void)
 static void a_clean_close_is_no_error(void **state)
 {
 	rig_connect();
-	assert_int_equal(logged(hang_up, "warn") + logged(hang_up, "error"), 0);
+	assert_int_equal(rig_logged(hang_up, "warn") + rig_logged(hang_up, "error"), 0);
 	assert_int_equal(rig->ended, 1);
 	assert_string_equal(rig->reason, "");
 	/* With an answer that it never read. */
 	rig_connect();
 	rig_send(VHOST_USER_GET_FEATURES, NULL, 0, NULL, 0);
-	assert_int_equal(logged(hang_up, "warn"), 0);
+	assert_int_equal(rig_logged(hang_up, "warn"), 0);
 	assert_int_equal(rig->ended, 1);
 	assert_string_equal(rig->reason, "");
 	/* Gone before it is answered. */
 	rig_connect();
 	rig_send_flags(VHOST_USER_GET_FEATURES, NEED, NULL, 0, NULL, 0);
-	assert_int_equal(logged(hang_up, "warn"), 0);
+	assert_int_equal(rig_logged(hang_up, "warn"), 0);
 	assert_int_equal(rig->ended, 1);
 	assert_string_equal(rig->reason, "");
 }
@@ -446,7 +362,7 @@ static void a_close_within_a_message_is_said_once(void **state)
 		rig_connect();
 		rig_send_raw(bytes, lengths[i], NULL, 0);
 		rig_turn();
-		assert_int_equal(logged(hang_up, "warn"), 1);
+		assert_int_equal(rig_logged(hang_up, "warn"), 1);
 		assert_int_equal(rig->ended, 1);
 		assert_string_not_equal(rig->reason, "");
 	}
@@ -461,7 +377,7 @@ static void refuse_thrice(void)
 static void a_refusal_is_said_once_for_each_request(void **state)
 {
 	rig_handshake();
-	assert_int_equal(logged(refuse_thrice, "warn"), 1);
+	assert_int_equal(rig_logged(refuse_thrice, "warn"), 1);
 }
 
 /* Clauses: header-b */
@@ -481,68 +397,9 @@ static void bad_headers_end_the_session(void **state)
 	for (unsigned i = 0; i < ARRAY_SIZE(bad); i++) {
 		rig_handshake();
 		rig_send_raw(&bad[i], sizeof(bad[i]), NULL, 0);
-		assert_int_equal(logged(rig_turn, "warn"), 1);
+		assert_int_equal(rig_logged(rig_turn, "warn"), 1);
 		assert_int_equal(rig->ended, 1);
 		assert_string_not_equal(rig->reason, "");
-	}
-}
-
-static void ask_twice(void)
-{
-	static const struct vhost_user_header ask = { VHOST_USER_GET_FEATURES, VHOST_USER_VERSION,
-						      0 };
-
-	for (unsigned i = 0; i < 2; i++) {
-		rig_send_raw(&ask, sizeof(ask), NULL, 0);
-		rig_turn();
-	}
-}
-
-/* Whoever used the port's allowance up, this session or the one before it, waits; a limit of 0 is
- * none. */
-static void who_sends_too_much_is_served_later(void **state)
-{
-	struct rig_reply reply;
-	uint64_t used_up = clock_ns() + 8100 * 1000000ull, end;
-
-	rig_connect();
-	rig->dev.options.messages_max = 1000;
-	rig->dev.messages.paid_until = used_up;
-	assert_int_equal(logged(ask_twice, "warn"), 1);
-	assert_false(rig_reply(&reply));
-	rig_connect();
-	ask_twice();
-	assert_false(rig_reply(&reply));
-	assert_true(rig_alive());
-
-	for (end = clock_ns() + 10000000000u; !rig_reply(&reply) && clock_ns() < end;)
-		uv_run(&rig->loop, UV_RUN_ONCE);
-	assert_true(clock_ns() + 8000000000u >= used_up);
-	assert_int_equal(reply.header.request, VHOST_USER_GET_FEATURES);
-	assert_true(rig_alive());
-
-	rig->dev.options.messages_max = 1; /* a flood of connections: no debt is without end */
-	for (unsigned i = 0; i < 20; i++)
-		rig_connect();
-	assert_in_range(rig->dev.messages.paid_until, 0, clock_ns() + 9000000000u);
-
-	rig_connect();
-	rig->dev.options.messages_max = 0;
-	rig->dev.messages.paid_until = clock_ns() + 100000000000u;
-	ask_twice();
-	assert_true(rig_reply(&reply));
-}
-
-static void a_burst_as_of_any_front_end_is_served_at_once(void **state)
-{
-	struct rig_reply reply;
-
-	rig_connect();
-	rig->dev.options.messages_max = 1000;
-	for (unsigned i = 0; i < 1000; i++) {
-		ask_twice();
-		assert_true(rig_reply(&reply));
-		assert_true(rig_reply(&reply));
 	}
 }
 
@@ -602,15 +459,10 @@ int main(void)
 		T(flags_and_values_without_meaning_are_refused),
 		T(pieces_of_any_length_make_a_message),
 		T(descriptors_in_the_middle_of_a_message_end_the_session),
-		T(a_burst_is_answered_in_order_and_others_get_their_turn),
-		T(replies_that_nobody_reads_end_the_session),
-		T(replies_read_late_arrive_all),
 		T(a_clean_close_is_no_error),
 		T(a_close_within_a_message_is_said_once),
 		T(a_refusal_is_said_once_for_each_request),
 		T(bad_headers_end_the_session),
-		T(who_sends_too_much_is_served_later),
-		T(a_burst_as_of_any_front_end_is_served_at_once),
 		T(sessions_may_be_stopped_failed_and_started_within_the_hook),
 #undef T
 	};
