@@ -3,18 +3,14 @@
  * Workers and the queues that are moved between them. The queues are of a port that carries
  * nothing: a turn of one that is busy lasts a while, and each notes the thread that it is in.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "pool_rig.h"
 
-#include <cmocka.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "worker/pool.h"
 
 #define QUEUES	3
 #define TURN_US 50
@@ -39,8 +35,6 @@ struct busy_queue {
 	bool gone;
 };
 
-static struct vswitch sw;
-static struct pool *pool;
 static struct port port;
 static struct busy_queue queue[QUEUES];
 
@@ -121,14 +115,9 @@ static const struct port_ops ops = {
 
 static int setup(void **state)
 {
-	struct error err;
-
 	memset(queue, 0, sizeof(queue));
 	port = (struct port){ .ops = &ops, .name = "busy" };
-	rcu_register_thread();
-	rcu_offline();
-	if (switch_init(&sw) || rcu_start() || pool_open(&sw, 2, NULL, &pool, &err) ||
-	    pool_start(pool, false, &err))
+	if (rig_begin(2))
 		return -1;
 	for (unsigned i = 0; i < QUEUES; i++) {
 		queue[i].q.port = &port;
@@ -154,9 +143,7 @@ static int teardown(void **state)
 	pool_close(pool);
 	for (unsigned i = 0; i < QUEUES; i++)
 		close(queue[i].q.kick);
-	rcu_drain();
-	rcu_unregister_thread();
-	switch_destroy(&sw);
+	rig_end();
 	return 0;
 }
 

@@ -3,11 +3,8 @@
  * Workers that do not come out of a call. The queues are of a port that carries nothing: in its one
  * turn, each has its worker do what the test wants.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "pool_rig.h"
 
-#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -17,7 +14,6 @@
 
 #include "base/clock.h"
 #include "virtq/notify.h"
-#include "worker/pool.h"
 
 #define WORKERS	 2
 #define RINGS	 4   /* of each device; device N is worker N's */
@@ -36,8 +32,6 @@ struct device {
 	unsigned blamed;
 };
 
-static struct vswitch sw;
-static struct pool *pool;
 static struct port port;
 static struct device device[WORKERS];
 
@@ -95,14 +89,9 @@ static void lose_the_cpu(struct device *dev, struct virtq_calls *calls)
 
 static int setup(void **state)
 {
-	struct error err;
-
 	memset(device, 0, sizeof(device));
 	port = (struct port){ .ops = &ops, .name = "hanging" };
-	rcu_register_thread();
-	rcu_offline();
-	if (switch_init(&sw) || rcu_start() || pool_open(&sw, WORKERS, NULL, &pool, &err) ||
-	    pool_start(pool, false, &err))
+	if (rig_begin(WORKERS))
 		return -1;
 	for (unsigned n = 0; n < WORKERS; n++) {
 		struct device *dev = &device[n];
@@ -133,9 +122,7 @@ static int teardown(void **state)
 			close(device[n].call[i]);
 		}
 	}
-	rcu_drain();
-	rcu_unregister_thread();
-	switch_destroy(&sw);
+	rig_end();
 	return 0;
 }
 
