@@ -89,12 +89,13 @@ static int allow_what_is_needed(const struct landlock *l, const struct sandbox *
 		r = allow_path(l, "/etc/group", read);
 	if (!r)
 		r = allow_path(l, "/etc/nsswitch.conf", read);
-	if (!r && (SANDBOX_SANITIZED || SANDBOX_COVERAGE))
+	if (!r && SANDBOX_SANITIZED)
 		r = allow_path(l, "/", read | LANDLOCK_ACCESS_FS_READ_DIR);
-	if (!r && SANDBOX_COVERAGE)
-		r = allow_path(l, "/",
-			       write | LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_DIR |
-				       FS_TRUNCATE);
+#ifdef SANDBOX_COVERAGE
+	if (!r)
+		r = allow_path(l, SANDBOX_COVERAGE,
+			       read | write | LANDLOCK_ACCESS_FS_MAKE_REG | FS_TRUNCATE);
+#endif
 	return r;
 }
 

@@ -7,7 +7,8 @@
 
 /*
  * Sanitizers read their process's files in /proc and, at its end, stop its threads as a debugger
- * would; code that counts its coverage writes a file then.
+ * would. Code that counts its coverage writes its counters then, into the folder SANDBOX_COVERAGE,
+ * which meson.build sets.
  */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANDBOX_SANITIZED 1
@@ -18,9 +19,6 @@
 #endif
 #ifndef SANDBOX_SANITIZED
 #define SANDBOX_SANITIZED 0
-#endif
-#ifndef SANDBOX_COVERAGE /* meson.build sets it */
-#define SANDBOX_COVERAGE 0
 #endif
 
 /* Both want no_new_privs. */

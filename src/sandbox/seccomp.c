@@ -227,7 +227,7 @@ static int fill(scmp_filter_ctx filter, const struct sandbox *sandbox)
 		r = seccomp_attr_set(filter, SCMP_FLTATR_API_SYSRAWRC, 1);
 	if (!r)
 		r = allow(filter, calls, ARRAY_SIZE(calls));
-	if (!r && (SANDBOX_SANITIZED || SANDBOX_COVERAGE))
+	if (!r && SANDBOX_SANITIZED)
 		r = allow(filter, sanitizers_calls, ARRAY_SIZE(sanitizers_calls));
 	if (!r)
 		r = allow_conditions(filter);

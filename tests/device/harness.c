@@ -24,7 +24,7 @@ static void become_switch(struct rig *rig)
 {
 	const char *binary = getenv("RINGWAY");
 	char port[PORTS][80];
-	char *argv[10 + 2 * PORTS];
+	char *argv[9 + 2 * PORTS];
 	const char *max = getenv("RINGWAY_TEST_MESSAGES_MAX"); /* floods are at full speed */
 	unsigned n = 0;
 
@@ -43,8 +43,6 @@ static void become_switch(struct rig *rig)
 		argv[n++] = "--port";
 		argv[n++] = port[i];
 	}
-	if (getenv("RINGWAY_TEST_NO_SANDBOX"))
-		argv[n++] = "--no-sandbox";
 	argv[n] = NULL;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	execv(binary ? binary : "./ringway", argv);

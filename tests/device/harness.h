@@ -39,8 +39,7 @@ int rig_teardown(void **state);
 /* A driver at port `port`, with `config` (NULL: all defaults). Fails the test if it cannot. */
 struct driver *rig_open(struct rig *rig, unsigned port, const struct driver_config *config);
 
-/* RINGWAY_TEST_PACKED: drivers ask for packed rings. RINGWAY_TEST_NO_SANDBOX: nothing is confined.
- */
+/* RINGWAY_TEST_PACKED: drivers ask for packed rings. */
 bool rig_packed(void);
 
 /* Runs tests, of which the last `split_only` make no sense on packed rings. */
