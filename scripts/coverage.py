@@ -13,7 +13,7 @@ import sys
 from check import ROOT, Tally, build, test
 
 DIRECTORY = "build-coverage"
-OPTIONS = ["-Dbuildtype=debug", "-Db_coverage=true", "-Dc_args=-fprofile-update=atomic"]
+OPTIONS = ["-Dbuildtype=debug", "-Db_coverage=true", "-Dc_args=-fprofile-update=atomic -Dinstantiated=inline"]
 SUITES = ["unit", "device", "hostile", "fuzz"]
 
 

@@ -25,16 +25,14 @@ typedef uint16_t u16_at __attribute__((aligned(1), may_alias));
 #define VECTOR_REGISTER "+w"
 #endif
 
-#define always_inline inline __attribute__((always_inline))
-
 struct sums {
 	lanes all;  /* modulo 2^64 */
 	lanes high; /* of the upper halves */
 };
 
 /* The 16 bytes at offset `at`. */
-static always_inline void step(struct sums *s, uint8_t *to, const uint8_t *from, size_t at,
-			       bool store)
+static instantiated void step(struct sums *s, uint8_t *to, const uint8_t *from, size_t at,
+			      bool store)
 {
 	lanes v = *(const lanes_at *)(from + at);
 
@@ -54,8 +52,7 @@ static inline uint64_t collapse(const struct sums *s)
 }
 
 /* The bytes from offset `at` to `n`, fewer than 16. */
-static always_inline uint64_t rest(uint8_t *to, const uint8_t *from, size_t at, size_t n,
-				   bool store)
+static instantiated uint64_t rest(uint8_t *to, const uint8_t *from, size_t at, size_t n, bool store)
 {
 	uint64_t sum = 0;
 
@@ -80,7 +77,7 @@ static always_inline uint64_t rest(uint8_t *to, const uint8_t *from, size_t at, 
 }
 
 /* The sum of `n` bytes that begin a word, copied if `store`. */
-static always_inline uint16_t walk(uint8_t *to, const uint8_t *from, size_t n, bool store)
+static instantiated uint16_t walk(uint8_t *to, const uint8_t *from, size_t n, bool store)
 {
 	uint64_t sum = 0;
 	size_t at = 0;

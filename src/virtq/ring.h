@@ -12,8 +12,6 @@
 #include "virtq/packed.h"
 #include "virtq/split.h"
 
-#define instantiated __attribute__((always_inline)) inline
-
 /* Looks ahead from what is not consumed yet. */
 static inline void stage_begin(const struct virtq *vq, struct ring_stage *stage)
 {
