@@ -76,10 +76,10 @@ static int check_file(int fd, uint64_t end, size_t *ret_page, struct error *err)
 	if (fstat(fd, &st) || fstatfs(fd, &fs))
 		return error_set(err, EBADF, "memory region: not a usable descriptor: %s",
 				 strerror(errno));
-	if (!S_ISREG(st.st_mode) || (flags & O_ACCMODE) != O_RDWR)
+	if ((flags & O_ACCMODE) != O_RDWR)
 		return error_set(err, EBADF,
 				 "memory region is not a file open for reading and writing");
-	if (st.st_size < 0 || end > (uint64_t)st.st_size)
+	if (end > (uint64_t)st.st_size)
 		return error_set(err, EINVAL, "memory region reaches beyond the end of its file");
 	*ret_page = fs.f_type == HUGETLBFS_MAGIC ? (size_t)st.st_blksize
 						 : (size_t)sysconf(_SC_PAGESIZE);
@@ -153,7 +153,7 @@ free_mapping:
 
 void guest_mapping_put(struct guest_mapping *m)
 {
-	if (!m || --m->refs)
+	if (--m->refs)
 		return;
 	sigbus_unwatch(m->slot);
 	munmap((void *)m->base, m->len);
@@ -274,18 +274,15 @@ bool guest_memory_broken(const struct guest_memory *mem)
 uintptr_t guest_translate_slowly(const struct guest_memory *mem, uint64_t gpa, uint32_t len,
 				 uint32_t *ret_run)
 {
-	for (unsigned i = mem->first[gpa >> mem->shift]; i < mem->n; i++) {
-		const struct guest_region *r = &mem->region[i];
-		uint64_t offset = gpa - r->gpa;
+	const struct guest_region *r = &mem->region[mem->first[gpa >> mem->shift]];
 
-		if (gpa < r->gpa)
-			return 0;
-		if (offset < r->size) {
-			*ret_run = (uint32_t)MIN((uint64_t)len, r->size - offset);
-			return r->host + gpa;
-		}
-	}
-	return 0;
+	/* The last region ends at the limit. */
+	while (region_end(r) <= gpa)
+		r++;
+	if (gpa < r->gpa)
+		return 0;
+	*ret_run = (uint32_t)MIN((uint64_t)len, region_end(r) - gpa);
+	return r->host + gpa;
 }
 
 uintptr_t guest_memory_user(const struct guest_memory *mem, uint64_t uva, uint64_t len)

@@ -42,7 +42,7 @@ struct guest_mapping;
  */
 int guest_mapping_create(int fd, const struct guest_region_desc *desc, struct guest_mapping **ret,
 			 struct error *err);
-void guest_mapping_put(struct guest_mapping *mapping); /* NULL is allowed */
+void guest_mapping_put(struct guest_mapping *mapping);
 const struct guest_region_desc *guest_mapping_desc(const struct guest_mapping *mapping);
 
 struct guest_region {
@@ -77,7 +77,7 @@ bool guest_memory_broken(const struct guest_memory *mem);
  */
 uintptr_t guest_memory_user(const struct guest_memory *mem, uint64_t uva, uint64_t len);
 
-/* For addresses in the same stretch as an earlier region. */
+/* For addresses below `limit` in the same stretch as an earlier region. */
 uintptr_t guest_translate_slowly(const struct guest_memory *mem, uint64_t gpa, uint32_t len,
 				 uint32_t *ret_run);
 

@@ -64,7 +64,7 @@ static void copy_rest(struct hold *hold, struct frame *to, const struct batch *b
 	uint32_t missing = from->len - from->head_len, copied = 0;
 	uintptr_t at = (uintptr_t)hold->arena + hold->arena_used;
 
-	for (unsigned i = 0; i < from->spans && copied < missing; i++) {
+	for (unsigned i = 0; i < from->spans; i++) {
 		const struct span *span = &b->span[from->span + i];
 		uint32_t n = MIN(span->len, missing - copied);
 

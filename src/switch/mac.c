@@ -57,18 +57,15 @@ struct mac_table *mac_table_new(void)
 	if (!table)
 		return NULL;
 	memset(table, 0, sizeof(*table));
-	if (pthread_mutex_init(&table->mutex, NULL) ||
-	    getrandom(table->secret, sizeof(table->secret), 0) != sizeof(table->secret)) {
-		free(table);
-		return NULL;
-	}
-	return table;
+	pthread_mutex_init(&table->mutex, NULL);
+	if (getrandom(table->secret, sizeof(table->secret), 0) == sizeof(table->secret))
+		return table;
+	mac_table_free(table);
+	return NULL;
 }
 
 void mac_table_free(struct mac_table *table)
 {
-	if (!table)
-		return;
 	pthread_mutex_destroy(&table->mutex);
 	free(table);
 }

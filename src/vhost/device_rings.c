@@ -62,11 +62,7 @@ static int get_ring(struct vhost_device *dev, unsigned index, struct vhost_ring 
 	if (!ring)
 		return error_set(err, ENOMEM, "no memory");
 	memset(ring, 0, sizeof(*ring));
-	r = virtq_init(&ring->vq, &dev->calls_retired);
-	if (r) {
-		free(ring);
-		return error_set(err, ENOMEM, "no memory");
-	}
+	virtq_init(&ring->vq, &dev->calls_retired);
 	ring->index = index;
 	ring->kick = ring->told_kick = -1;
 	dev->ring[index] = ring;
@@ -85,7 +81,7 @@ static void tell(struct vhost_device *dev, struct vhost_ring *ring)
 	ring->news = false;
 	ring->told_state = state;
 	ring->told_kick = ring->kick;
-	if (dev->hooks && dev->hooks->ring_changed)
+	if (dev->hooks)
 		dev->hooks->ring_changed(dev, ring);
 }
 
@@ -308,9 +304,8 @@ int device_set_call(struct vhost_device *dev, unsigned index, int fd, struct err
 	if (r)
 		return r;
 	/* Shared with the front-end, which can take it back: a worker must not rely on it. */
-	if (fd >= 0 && fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK))
-		return error_set(err, errno, "ring %u: call descriptor: %s", index,
-				 strerror(errno));
+	if (fd >= 0)
+		fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK);
 	/* One that is replaced stays open for a grace period: they must not pile up. */
 	if (load_relaxed(&dev->calls_retired) >= VHOST_CALLS_RETIRED_MAX)
 		return error_set(err, EAGAIN, "call descriptors are replaced too fast");

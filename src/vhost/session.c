@@ -99,8 +99,7 @@ static void session_end(struct session *s, const char *reason)
 		log_event(s->spoke ? LOG_INFO : LOG_DEBUG, s->name,
 			  "the front-end closed its connection");
 	session_close(s);
-	if (s->hooks->ended)
-		s->hooks->ended(s->ctx, reason);
+	s->hooks->ended(s->ctx, reason);
 }
 
 void session_stop(struct session *s)
@@ -130,17 +129,12 @@ static void watch(struct session *s)
 /* Returns how many bytes went out; the session is over if none ever will again. */
 static size_t send_some(struct session *s, const void *bytes, size_t n)
 {
-	ssize_t sent;
+	ssize_t sent = send(s->fd, bytes, n, MSG_DONTWAIT | MSG_NOSIGNAL);
 
-	do
-		sent = send(s->fd, bytes, n, MSG_DONTWAIT | MSG_NOSIGNAL);
-	while (sent < 0 && errno == EINTR);
 	if (sent >= 0)
 		return (size_t)sent;
-	if (errno == EPIPE || errno == ECONNRESET)
+	if (errno != EAGAIN)
 		session_end(s, ""); /* it asked, and was gone before it was answered */
-	else if (errno != EAGAIN)
-		session_end(s, strerror(errno));
 	return 0;
 }
 
@@ -275,17 +269,10 @@ static size_t receive(struct session *s, void *to, size_t n)
 		.msg_control = &control,
 		.msg_controllen = sizeof(control.room),
 	};
-	ssize_t got;
+	ssize_t got = recvmsg(s->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
-	do
-		got = recvmsg(s->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	while (got < 0 && errno == EINTR);
 	if (got < 0 && errno == EAGAIN)
 		return 0;
-	if (got < 0 && errno != ECONNRESET) {
-		session_end(s, strerror(errno));
-		return 0;
-	}
 	if (got <= 0) {
 		hung_up(s);
 		return 0;

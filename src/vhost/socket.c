@@ -52,8 +52,7 @@ static void say_waiting(struct endpoint *e, const char *text)
 	if (!strcmp(e->waiting, text))
 		return;
 	snprintf(e->waiting, sizeof(e->waiting), "%s", text);
-	if (e->hooks->waiting)
-		e->hooks->waiting(e->ctx, e->waiting);
+	e->hooks->waiting(e->ctx, e->waiting);
 }
 
 static void give_away(struct endpoint *e, int fd)
@@ -90,7 +89,7 @@ static void on_incoming(uv_poll_t *poll, int status, int events)
 		give_away(e, fd);
 		return;
 	}
-	if (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR)
+	if (errno == EAGAIN)
 		return;
 	/* It stays readable: without a pause this would be asked for ever. */
 	error_set(&text, 0, "cannot accept a connection to %s: %s", e->path, error_reason(errno));

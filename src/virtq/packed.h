@@ -159,11 +159,9 @@ static inline void packed_used_store(struct virtq *vq, struct used_list *list, u
 }
 
 /* Partner: the driver's acquire of the flags (2.8.22.1). */
-static inline void packed_used_publish(struct used_list *list)
+static inline void packed_used_publish(const struct used_list *list)
 {
-	if (list->first_at)
-		guest_store64_release(list->first_at, list->first);
-	list->first_at = 0;
+	guest_store64_release(list->first_at, list->first);
 }
 
 /* Does the driver want to know of the slots from `before` on that were used (2.8.14)? */

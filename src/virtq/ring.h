@@ -47,7 +47,9 @@ static instantiated void ring_use(struct virtq *vq, struct used_list *list, uint
 		split_used_store(vq, vq->used_next++, head, len);
 }
 
-static instantiated void ring_publish(struct virtq *vq, struct used_list *list, const bool packed)
+/* There is something in the list. */
+static instantiated void ring_publish(const struct virtq *vq, const struct used_list *list,
+				      const bool packed)
 {
 	if (packed)
 		packed_used_publish(list);

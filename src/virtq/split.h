@@ -73,7 +73,7 @@ static inline unsigned split_available(struct virtq *vq, uint16_t from, unsigned
 	const uint16_t ahead = from - vq->avail_next;
 	uint16_t all = vq->avail_seen - vq->avail_next;
 
-	if (all < ahead + want || unlikely(all > vq->size)) {
+	if (all < ahead + want) {
 		vq->avail_seen = guest_load16_acquire(split_avail_idx(vq));
 		all = vq->avail_seen - vq->avail_next;
 		if (unlikely(all > vq->size)) {

@@ -13,19 +13,17 @@
 #include "net/vnet_hdr.h"
 #include "virtq/ring.h"
 
-int virtq_init(struct virtq *vq, uint32_t *retired)
+void virtq_init(struct virtq *vq, uint32_t *retired)
 {
+	pthread_mutexattr_t attr;
+
 	memset(vq, 0, sizeof(*vq));
 	vq->retired = retired;
 	/* Spins for a moment, then sleeps: whoever holds it may have lost its CPU. */
-	pthread_mutexattr_t attr;
-	int r;
-
 	pthread_mutexattr_init(&attr);
 	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
-	r = pthread_mutex_init(&vq->lock, &attr);
+	pthread_mutex_init(&vq->lock, &attr);
 	pthread_mutexattr_destroy(&attr);
-	return -r;
 }
 
 static void call_free(struct virtq_call *call)

@@ -100,8 +100,8 @@ struct virtq {
 	uint32_t *retired; /* counts call descriptors that were replaced and are not closed yet */
 } cache_aligned;
 
-/* `retired`, perhaps shared with other rings, lives as long. 0 or -ENOMEM. */
-int virtq_init(struct virtq *vq, uint32_t *retired);
+/* `retired`, perhaps shared with other rings, lives as long. */
+void virtq_init(struct virtq *vq, uint32_t *retired);
 void virtq_destroy(struct virtq *vq);
 
 /*

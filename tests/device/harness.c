@@ -23,7 +23,7 @@
 static void become_switch(struct rig *rig)
 {
 	const char *binary = getenv("RINGWAY");
-	char port[PORTS][80];
+	char port[PORTS][128];
 	char *argv[9 + 2 * PORTS];
 	const char *max = getenv("RINGWAY_TEST_MESSAGES_MAX"); /* floods are at full speed */
 	unsigned n = 0;
