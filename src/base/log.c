@@ -5,7 +5,8 @@
  * socket, somebody else's terminal) is asked first whether it has room, which for a socket means
  * enough.
  *
- * A port's lines are paid for at one a second, and it may have LOG_BURST of them ahead.
+ * What a source has that was left out and not told yet puts it into a list, so that however many
+ * sources there are, each is limited by itself and log_tick() looks at those alone.
  */
 #include "base/log.h"
 
@@ -18,21 +19,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/allowance.h"
 #include "base/clock.h"
 
-#define LOG_PORTS 64 /* that are watched; the one that was quiet for longest makes room */
-#define SECOND	  1000000000ull
-
-struct port_lines {
-	char port[32];
-	struct allowance allowance; /* clock_ns() */
-	unsigned left_out;
-};
+#define SECOND 1000000000ull
 
 static enum log_level log_threshold = LOG_INFO;
 static unsigned long lost;
-static struct port_lines ports[LOG_PORTS];
+static CDS_LIST_HEAD(untold);
 
 void log_set_level(enum log_level level)
 {
@@ -79,54 +72,44 @@ static void write_line(const char *line, int len)
 		lost++;
 }
 
-static void tell_left_out(struct port_lines *lines)
+void log_end(struct log_source *source)
 {
 	char line[100];
 
-	if (!lines->left_out)
+	if (!source->untold)
 		return;
-	write_line(line, snprintf(line, sizeof(line), "warn %s: %u lines left out, of too many\n",
-				  lines->port, lines->left_out));
-	lines->left_out = 0;
+	write_line(line,
+		   snprintf(line, sizeof(line), "warn %.31s: %u lines left out, of too many\n",
+			    source->name, source->untold));
+	source->untold = 0;
+	cds_list_del(&source->node);
 }
 
-static struct port_lines *lines_of(const char *port)
+static bool allowed(struct log_source *source)
 {
-	struct port_lines *quiet = &ports[0];
+	uint64_t now = clock_ns(), cost;
 
-	for (unsigned i = 0; i < LOG_PORTS; i++) {
-		if (!strcmp(ports[i].port, port))
-			return &ports[i];
-		if (ports[i].allowance.paid_until < quiet->allowance.paid_until)
-			quiet = &ports[i];
-	}
-	tell_left_out(quiet);
-	snprintf(quiet->port, sizeof(quiet->port), "%s", port);
-	quiet->allowance.paid_until = 0;
-	return quiet;
-}
-
-static bool allowed(const char *port)
-{
-	struct port_lines *lines = lines_of(port);
-	uint64_t now = clock_ns();
-
-	if (allowance_wait(&lines->allowance, now, (LOG_BURST - 1) * SECOND)) {
-		lines->left_out++;
+	if (!source->max)
+		return true;
+	cost = SECOND / source->max;
+	if (allowance_wait(&source->allowance, now, LOG_BURST * SECOND - cost)) {
+		if (!source->untold++)
+			cds_list_add_tail(&source->node, &untold);
+		source->left_out++;
 		return false;
 	}
-	tell_left_out(lines);
-	allowance_take(&lines->allowance, now, SECOND);
+	log_end(source);
+	allowance_take(&source->allowance, now, cost);
 	return true;
 }
 
-void log_event(enum log_level level, const char *port, const char *fmt, ...)
+void log_event(enum log_level level, struct log_source *source, const char *fmt, ...)
 {
 	static const char *const names[] = { "error", "warn", "info", "debug" };
 	char text[512], line[600];
 	va_list args;
 
-	if (level > log_threshold || (port && log_threshold < LOG_DEBUG && !allowed(port)))
+	if (level > log_threshold || (source && log_threshold < LOG_DEBUG && !allowed(source)))
 		return;
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
@@ -137,16 +120,18 @@ void log_event(enum log_level level, const char *port, const char *fmt, ...)
 			*c = '?';
 	}
 	write_line(line, snprintf(line, sizeof(line), "%s %.31s: %s\n", names[level],
-				  port ? port : "ringway", text));
+				  source ? source->name : "ringway", text));
 }
 
 void log_tick(void)
 {
+	struct log_source *source, *next;
 	uint64_t now = clock_ns();
 
-	for (unsigned i = 0; i < LOG_PORTS; i++) {
-		if (ports[i].allowance.paid_until <= now)
-			tell_left_out(&ports[i]);
+	cds_list_for_each_entry_safe(source, next, &untold, node)
+	{
+		if (source->allowance.paid_until <= now)
+			log_end(source);
 	}
 	write_line("", 0);
 }

@@ -41,7 +41,9 @@ static const char help_add[] =
 	"  memory-max=N        GiB that the guest may have; 1024 if not said, at most 4096\n"
 	"  messages-max=N      that are served of the front-end in a second, 8 seconds' of them\n"
 	"                at once; 1000 if not said; 0: no limit\n"
-	"'ringway port set' can change the last six while the port lives; features= counts\n"
+	"  log-max=N           lines a second of the log, 10 seconds' of them at once; 1 if not\n"
+	"                said, at most 1000; 0: no limit\n"
+	"'ringway port set' can change the last seven while the port lives; features= counts\n"
 	"from the front-end's next connection on. 'ringway show feature' tells what each of its\n"
 	"words takes away.\n"
 	"\n"
@@ -49,7 +51,8 @@ static const char help_add[] =
 	"  dev=NAME      made and brought up if it is not there, else used as it is\n"
 	"  fd=N          an open tap device that was inherited ('ringway run' only)\n"
 	"and, if wanted,\n"
-	"  queues=N      of the device, 1 to 256; 1 if not said\n";
+	"  queues=N      of the device, 1 to 256; 1 if not said\n"
+	"  log-max=N     as above\n";
 
 static const char help_del[] =
 	"usage: ringway port del NAME [--control PATH]\n"

@@ -149,7 +149,7 @@ int daemon_port_add(struct daemon *d, const char *name, const char *kind,
 	if (r < 0)
 		port_remove(d, port);
 	else
-		log_event(LOG_INFO, name, "added: %s %s", kind, text);
+		log_event(LOG_INFO, &port->log, "added: %s %s", kind, text);
 	return r;
 }
 
@@ -164,6 +164,7 @@ static int find_port(struct daemon *d, const char *name, struct port **ret, stru
 
 int daemon_port_del(struct daemon *d, const char *name, struct error *err)
 {
+	struct log_source last = { .name = name };
 	struct port *port;
 	int r = find_port(d, name, &port, err);
 
@@ -171,7 +172,7 @@ int daemon_port_del(struct daemon *d, const char *name, struct error *err)
 		return r;
 	port_remove(d, port);
 	if (d->running)
-		log_event(LOG_INFO, name, "deleted");
+		log_event(LOG_INFO, &last, "deleted");
 	return 0;
 }
 
@@ -195,7 +196,7 @@ int daemon_port_set(struct daemon *d, const char *name, const struct port_option
 	free(port->options);
 	port->options = merged;
 	if (d->running)
-		log_event(LOG_INFO, name, "set: %s", merged);
+		log_event(LOG_INFO, &port->log, "set: %s", merged);
 	return 0;
 }
 

@@ -2,6 +2,7 @@
 #include "port/port.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,27 @@ const struct port_ops *port_kind(const char *kind)
 const char *port_kinds(void)
 {
 	return "vhost-user, tap";
+}
+
+void port_init(struct port *port, const struct port_ops *ops, const struct port_env *env,
+	       const char *name)
+{
+	port->ops = ops;
+	port->env = env;
+	snprintf(port->name, sizeof(port->name), "%s", name);
+	port->log.name = port->name;
+	port->log.max = LOG_MAX;
+}
+
+void port_end(struct port *port, void (*release)(struct rcu_item *item))
+{
+	log_end(&port->log);
+	rcu_free_later(&port->rcu, release);
+}
+
+int port_option_log_max(const struct port_option *option, unsigned *ret, struct error *err)
+{
+	return port_option_number(option, 10, 0, LOG_MAX_END, ret, err);
 }
 
 int port_option_number(const struct port_option *option, int base, unsigned min, unsigned max,

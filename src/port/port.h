@@ -14,6 +14,7 @@
 #include "base/atomic.h"
 #include "base/drop.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/rcu.h"
 #include "frame/batch.h"
 #include "net/flow.h"
@@ -171,7 +172,16 @@ struct port {
 	/* Copies addressed to it that never reached a ring; many writers (add_relaxed). */
 	uint64_t egress_dropped[DROP_COUNT];
 	char *options; /* as given, canonical "key=value ...", for `save`; owned */
+	struct log_source log;
 };
+
+/* What all kinds of ports begin and end with; `release` frees one after a grace period. */
+void port_init(struct port *port, const struct port_ops *ops, const struct port_env *env,
+	       const char *name);
+void port_end(struct port *port, void (*release)(struct rcu_item *item));
+
+/* The option log-max=, which all kinds have. */
+int port_option_log_max(const struct port_option *option, unsigned *ret, struct error *err);
 
 static inline void port_egress_drop(struct port *port, enum drop reason, unsigned n)
 {

@@ -32,8 +32,8 @@ static int mtu_refused(const char *value, struct error *err)
 
 static int unknown_option(const char *key, struct error *err)
 {
-	return error_set(err, EINVAL, "a tap port has no option '%.40s'; it has dev, queues, fd",
-			 key);
+	return error_set(err, EINVAL,
+			 "a tap port has no option '%.40s'; it has dev, queues, fd, log-max", key);
 }
 
 static int parse_option(struct tap_port *p, const struct port_option *o, struct error *err)
@@ -58,6 +58,8 @@ static int parse_option(struct tap_port *p, const struct port_option *o, struct 
 			p->fd = (int)v;
 		return r;
 	}
+	if (!strcmp(o->key, "log-max"))
+		return port_option_log_max(o, &p->port.log.max, err);
 	if (!strcmp(o->key, "mtu"))
 		return mtu_refused(o->value, err);
 	return unknown_option(o->key, err);
@@ -174,9 +176,7 @@ static int tap_create(const struct port_env *env, const char *name,
 
 	if (!p)
 		return error_set(err, ENOMEM, "no memory");
-	p->port.ops = &tap_ops;
-	p->port.env = env;
-	snprintf(p->port.name, sizeof(p->port.name), "%s", name);
+	port_init(&p->port, &tap_ops, env, name);
 	p->fd = -1;
 	r = parse_options(p, options, n, err);
 	for (unsigned i = 0; i < p->queues && !r; i++) {
@@ -209,7 +209,7 @@ static int tap_start(struct port *port, struct error *err)
 		why = why ? why : r;
 	}
 	if (why)
-		log_event(LOG_WARN, port->name,
+		log_event(LOG_WARN, &port->log,
 			  "no io_uring (%s): each frame costs a system call; a tap that is added "
 			  "later needs --keep-net-admin for it",
 			  strerror(-why));
@@ -222,21 +222,37 @@ static void tap_destroy(struct port *port)
 
 	for (unsigned i = 0; i < p->queues; i++)
 		queue_close(p->queue[i]);
-	rcu_free_later(&port->rcu, port_release);
+	port_end(port, port_release);
+}
+
+static int cannot_set(const char *key, const char *value, struct error *err)
+{
+	if (!strcmp(key, "mtu"))
+		return mtu_refused(value, err);
+	if (strcmp(key, "dev") != 0 && strcmp(key, "queues") != 0 && strcmp(key, "fd") != 0)
+		return unknown_option(key, err);
+	return error_set(err, EINVAL,
+			 "'%.40s' of a tap port cannot change while it lives; delete the port and "
+			 "add it again",
+			 key);
 }
 
 static int tap_set(struct port *port, const struct port_option *options, unsigned n,
 		   struct error *err)
 {
-	if (!strcmp(options[0].key, "mtu"))
-		return mtu_refused(options[0].value, err);
-	if (strcmp(options[0].key, "dev") != 0 && strcmp(options[0].key, "queues") != 0 &&
-	    strcmp(options[0].key, "fd") != 0)
-		return unknown_option(options[0].key, err);
-	return error_set(err, EINVAL,
-			 "'%.40s' of a tap port cannot change while it lives; delete the port and "
-			 "add it again",
-			 options[0].key);
+	unsigned log_max = port->log.max;
+
+	for (unsigned i = 0; i < n; i++) {
+		int r;
+
+		if (strcmp(options[i].key, "log-max") != 0)
+			return cannot_set(options[i].key, options[i].value, err);
+		r = port_option_log_max(&options[i], &log_max, err);
+		if (r)
+			return r;
+	}
+	port->log.max = log_max;
+	return 0;
 }
 
 /* Its peer is the kernel, which neither takes memory away nor lets calls block. */

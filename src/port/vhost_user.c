@@ -61,7 +61,7 @@ static void rx_changed(struct vhost_user_port *p)
 	if (found.pairs.n) {
 		set = malloc(sizeof(*set));
 		if (!set) {
-			log_event(LOG_ERROR, p->port.name, "no memory for its receive queues");
+			log_event(LOG_ERROR, &p->port.log, "no memory for its receive queues");
 			return;
 		}
 		*set = found;
@@ -98,7 +98,7 @@ static void tx_changed(struct vhost_user_port *p, struct vhost_ring *ring)
 	bool active = virtq_active(virtq_state(&ring->vq));
 
 	if (!q) {
-		log_event(LOG_ERROR, p->port.name, "no memory for its transmit queue");
+		log_event(LOG_ERROR, &p->port.log, "no memory for its transmit queue");
 		return;
 	}
 	if (q->q.served && (!active || q->q.kick != ring->kick))
@@ -145,12 +145,12 @@ static void log_up(struct vhost_user_port *p)
 		return;
 	p->was_up = up;
 	if (!up) {
-		log_event(LOG_INFO, p->port.name, "down: none of the guest's queues is up");
+		log_event(LOG_INFO, &p->port.log, "down: none of the guest's queues is up");
 		return;
 	}
 	p->last_error[0] = '\0'; /* of a session before: it does not matter any more */
 	features_text(p->dev.features, names, sizeof(names));
-	log_event(LOG_INFO, p->port.name, "up: %s", names);
+	log_event(LOG_INFO, &p->port.log, "up: %s", names);
 }
 
 static void ring_changed(struct vhost_device *dev, struct vhost_ring *ring)
@@ -190,7 +190,7 @@ static void endpoint_connected(void *ctx, int fd)
 	struct vhost_user_port *p = ctx;
 	struct error err;
 
-	if (session_start(p->port.env->loop, fd, &p->dev, p->port.name, &session_hooks, p,
+	if (session_start(p->port.env->loop, fd, &p->dev, &p->port.log, &session_hooks, p,
 			  &p->session, &err)) {
 		close(fd);
 		session_ended(p, err.text);
@@ -239,7 +239,7 @@ static int unknown_option(const char *key, struct error *err)
 	return error_set(err, EINVAL,
 			 "a vhost-user port has no option '%.40s'; it has listen, connect, fd, "
 			 "mode, group, mtu, features, queue-size-max, finish-csum, memory-max, "
-			 "messages-max",
+			 "messages-max, log-max",
 			 key);
 }
 
@@ -341,6 +341,8 @@ static int parse_option(struct vhost_user_port *p, const struct port_option *o, 
 
 	if (parse_device_option(o, &p->dev.options, &r, err))
 		return r;
+	if (!strcmp(o->key, "log-max"))
+		return port_option_log_max(o, &p->port.log.max, err);
 	if (!strcmp(o->key, "listen"))
 		return copy_path(&p->config.listen, o->value, err);
 	if (!strcmp(o->key, "connect"))
@@ -402,9 +404,7 @@ static int vhost_user_create(const struct port_env *env, const char *name,
 
 	if (!p)
 		return error_set(err, ENOMEM, "no memory");
-	p->port.ops = &vhost_user_ops;
-	p->port.env = env;
-	snprintf(p->port.name, sizeof(p->port.name), "%s", name);
+	port_init(&p->port, &vhost_user_ops, env, name);
 	p->config.fd = -1;
 	p->config.mode = 0600;
 	p->config.group = (gid_t)-1;
@@ -446,7 +446,7 @@ static void vhost_user_destroy(struct port *port)
 	}
 	/* Only now: until here a worker may come by a queue to its ring. */
 	device_destroy(&p->dev);
-	rcu_free_later(&port->rcu, port_release);
+	port_end(port, port_release);
 }
 
 static int cannot_set(const char *key, struct error *err)
@@ -468,15 +468,19 @@ static int vhost_user_set(struct port *port, const struct port_option *options, 
 {
 	struct vhost_user_port *p = vhost_user_port(port);
 	struct vhost_device_options to = p->dev.options;
+	unsigned log_max = port->log.max;
 
 	for (unsigned i = 0; i < n; i++) {
 		int r;
 
-		if (!parse_device_option(&options[i], &to, &r, err))
+		if (!strcmp(options[i].key, "log-max"))
+			r = port_option_log_max(&options[i], &log_max, err);
+		else if (!parse_device_option(&options[i], &to, &r, err))
 			return cannot_set(options[i].key, err);
 		if (r)
 			return r;
 	}
+	port->log.max = log_max;
 	device_set_options(&p->dev, &to);
 	return 0;
 }

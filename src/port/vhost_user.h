@@ -4,7 +4,8 @@
  * come from.
  *
  * Options: one of listen=PATH, connect=PATH, fd=N; mode= and group= of a listening socket; and,
- * to be changed at any time, mtu=, features=, queue-size-max=, finish-csum=.
+ * to be changed at any time, mtu=, features=, queue-size-max=, finish-csum=, memory-max=,
+ * messages-max= and log-max=.
  */
 #ifndef RINGWAY_PORT_VHOST_USER_H
 #define RINGWAY_PORT_VHOST_USER_H

@@ -47,7 +47,7 @@ struct session {
 	bool rests, rested;
 	int fd;
 	struct vhost_device *dev;
-	const char *name;
+	struct log_source *log;
 	const struct session_hooks *hooks;
 	void *ctx;
 	bool over;
@@ -94,9 +94,9 @@ static void session_end(struct session *s, const char *reason)
 	if (s->over)
 		return;
 	if (*reason)
-		log_event(LOG_WARN, s->name, "session ended: %s", reason);
+		log_event(LOG_WARN, s->log, "session ended: %s", reason);
 	else
-		log_event(s->spoke ? LOG_INFO : LOG_DEBUG, s->name,
+		log_event(s->spoke ? LOG_INFO : LOG_DEBUG, s->log,
 			  "the front-end closed its connection");
 	session_close(s);
 	s->hooks->ended(s->ctx, reason);
@@ -178,7 +178,7 @@ static void complain(struct session *s, const struct error *err)
 	if (s->complained & bit)
 		return;
 	s->complained |= bit;
-	log_event(LOG_WARN, s->name, "%s (%u) refused: %s", message_type(request)->name, request,
+	log_event(LOG_WARN, s->log, "%s (%u) refused: %s", message_type(request)->name, request,
 		  err->text);
 }
 
@@ -339,11 +339,11 @@ static bool must_rest(struct session *s, uint64_t now)
 	if (!max || !wait)
 		return false;
 	if (!s->rested)
-		log_event(LOG_WARN, s->name,
+		log_event(LOG_WARN, s->log,
 			  "the front-end sends more than messages-max=%u a second, or what takes "
 			  "long; it is served more slowly ('ringway port set %s "
 			  "messages-max=N' allows more)",
-			  max, s->name);
+			  max, s->log->name);
 	s->rests = s->rested = true;
 	uv_timer_start(&s->rest, on_rested, wait / 1000000 + REST_MS, 0);
 	watch(s);
@@ -398,7 +398,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
 		take_turn(s);
 }
 
-int session_start(uv_loop_t *loop, int fd, struct vhost_device *dev, const char *name,
+int session_start(uv_loop_t *loop, int fd, struct vhost_device *dev, struct log_source *log,
 		  const struct session_hooks *hooks, void *ctx, struct session **ret,
 		  struct error *err)
 {
@@ -412,7 +412,7 @@ int session_start(uv_loop_t *loop, int fd, struct vhost_device *dev, const char 
 		return error_set(err, ENOMEM, "no memory");
 	s->fd = fd;
 	s->dev = dev;
-	s->name = name;
+	s->log = log;
 	s->hooks = hooks;
 	s->ctx = ctx;
 	s->poll.data = s;

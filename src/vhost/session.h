@@ -14,6 +14,7 @@
 
 #include <uv.h>
 
+#include "base/log.h"
 #include "vhost/device.h"
 
 struct session;
@@ -27,10 +28,10 @@ struct session_hooks {
 };
 
 /*
- * Takes over `fd`, a connected stream socket. `name` (the port's) is for the log and must outlive
- * the session. 0 or a negative errno, `fd` then stays the caller's.
+ * Takes over `fd`, a connected stream socket. `log` (the port's) must outlive the session. 0 or a
+ * negative errno, `fd` then stays the caller's.
  */
-int session_start(uv_loop_t *loop, int fd, struct vhost_device *dev, const char *name,
+int session_start(uv_loop_t *loop, int fd, struct vhost_device *dev, struct log_source *log,
 		  const struct session_hooks *hooks, void *ctx, struct session **ret,
 		  struct error *err);
 

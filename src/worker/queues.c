@@ -126,7 +126,7 @@ static void watch_kick(struct worker *w, struct port_queue *queue)
 			: worker_watch(w, queue->kick, (uint64_t)queue->slot << 32 | queue->id);
 
 	if (r && queue->kick >= 0)
-		log_event(LOG_WARN, queue->port->name,
+		log_event(LOG_WARN, &queue->port->log,
 			  "cannot watch a kick (%s): a queue is looked at every millisecond",
 			  strerror(-r));
 	store_relaxed(&queue->watched, !r);
@@ -156,7 +156,7 @@ void pool_queue_up(struct pool *pool, struct port_queue *queue)
 	struct worker *w;
 
 	if (!queue->heir && give(pool, queue)) {
-		log_event(LOG_ERROR, queue->port->name, "no memory to serve a queue");
+		log_event(LOG_ERROR, &queue->port->log, "no memory to serve a queue");
 		return;
 	}
 	w = heir_of(pool, queue);

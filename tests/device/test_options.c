@@ -105,6 +105,8 @@ static void bad_values_are_refused_with_what_is_good_and_change_nothing(void **s
 		{ "memory-max", "4097", "1 to 4096" },
 		{ "messages-max", "1000001", "0 to 1000000" },
 		{ "messages-max", "99", "100 to 1000000, or 0" },
+		{ "log-max", "1001", "0 to 1000" },
+		{ "log-max", "-1", "0 to 1000" },
 		{ "mtu", "67", "68 to 65535, or 0" },
 		{ "mtu", "65536", "68 to 65535, or 0" },
 		{ "mtu", " 1500", "68 to 65535, or 0" },

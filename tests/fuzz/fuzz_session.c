@@ -320,6 +320,7 @@ static void check_nothing_is_left(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct session_hooks hooks = { .ended = on_ended };
+	static struct log_source source = { .name = "fuzz" };
 	struct source s = { data, size };
 	struct session *session;
 	struct error err;
@@ -334,7 +335,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	sent.in_step = true;
 	ended = 0;
 	fuzz_check(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
-	fuzz_check(!session_start(&loop, pair[1], &dev, "fuzz", &hooks, NULL, &session, &err));
+	fuzz_check(!session_start(&loop, pair[1], &dev, &source, &hooks, NULL, &session, &err));
 	while (s.left && !ended) {
 		operate(pair[0], &s);
 		turn();

@@ -48,13 +48,14 @@ static inline void rig_turn(void)
 static inline void rig_start(void)
 {
 	static const struct session_hooks hooks = { .ended = rig_ended };
+	static struct log_source log = { .name = "p0" };
 	struct error err;
 	int pair[2];
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
 	rig->fd = pair[0];
 	rig->ended = 0;
-	assert_int_equal(session_start(&rig->loop, pair[1], &rig->dev, "p0", &hooks, NULL,
+	assert_int_equal(session_start(&rig->loop, pair[1], &rig->dev, &log, &hooks, NULL,
 				       &rig->session, &err),
 			 0);
 }

@@ -59,12 +59,16 @@ static const char *captured(void (*write_log)(void))
 	return text;
 }
 
+static struct log_source vm1 = { .name = "vm1", .max = LOG_MAX };
+static struct log_source noisy = { .name = "noisy", .max = LOG_MAX };
+static struct log_source other = { .name = "other", .max = LOG_MAX };
+
 static void write_levels(void)
 {
-	log_event(LOG_ERROR, "vm1", "a %d", 1);
-	log_event(LOG_WARN, "vm1", "b");
+	log_event(LOG_ERROR, &vm1, "a %d", 1);
+	log_event(LOG_WARN, &vm1, "b");
 	log_event(LOG_INFO, NULL, "c");
-	log_event(LOG_DEBUG, "vm1", "d");
+	log_event(LOG_DEBUG, &vm1, "d");
 }
 
 static void an_event_is_a_line_with_level_and_port(void **state)
@@ -112,18 +116,18 @@ static unsigned count(const char *text, const char *what)
 static void write_flood(void)
 {
 	for (unsigned i = 0; i < 3 * LOG_BURST; i++) {
-		log_event(LOG_WARN, "noisy", "again");
+		log_event(LOG_WARN, &noisy, "again");
 		log_event(LOG_WARN, NULL, "whole");
 	}
-	log_event(LOG_WARN, "other", "once");
+	log_event(LOG_WARN, &other, "once");
 }
 
 static void write_after_flood(void)
 {
 	sleep(1);
 	log_tick(); /* it has not been quiet long enough for this to say anything */
-	log_event(LOG_WARN, "noisy", "then");
-	log_event(LOG_WARN, "noisy", "too much");
+	log_event(LOG_WARN, &noisy, "then");
+	log_event(LOG_WARN, &noisy, "too much");
 }
 
 /* A busy machine may take its time, in which lines become free again. */
@@ -144,22 +148,61 @@ static void a_port_that_says_too_much_is_limited_and_the_rest_counted(void **sta
 		assert_int_equal(count(text, "too much"), 0);
 }
 
+#define MANY 200u /* more noisy ports than any table of them might hold */
+
+static struct log_source many[MANY];
+
 static void write_of_many_ports(void)
 {
-	char name[16];
-
-	for (unsigned i = 0; i < 1000; i++) {
-		snprintf(name, sizeof(name), "p%u", i);
-		log_event(LOG_WARN, name, "once");
+	for (unsigned i = 0; i < 2 * LOG_BURST; i++) {
+		for (unsigned k = 0; k < MANY; k++)
+			log_event(LOG_WARN, &many[k], "again");
 	}
 }
 
-static void ports_do_not_use_up_the_lines_of_others(void **state)
+static void end_many_ports(void)
 {
-	const char *text = captured(write_of_many_ports);
+	for (unsigned k = 0; k < MANY; k++)
+		log_end(&many[k]);
+	log_tick();
+}
 
-	assert_int_equal(count(text, ": once"), 1000);
-	assert_int_equal(count(text, "left out"), 0);
+static void each_of_many_noisy_ports_is_limited_and_told_of_at_its_end(void **state)
+{
+	uint64_t begin = clock_ns();
+	const char *text;
+	unsigned written;
+
+	for (unsigned k = 0; k < MANY; k++)
+		many[k] = (struct log_source){ .name = "many", .max = LOG_MAX };
+	text = captured(write_of_many_ports);
+	written = count(text, ": again");
+	assert_in_range(written, MANY * LOG_BURST,
+			MANY * (LOG_BURST + (clock_ns() - begin) / 1000000000));
+	assert_true(many[0].left_out && many[MANY - 1].left_out <= LOG_BURST);
+	text = captured(end_many_ports);
+	assert_int_equal(count(text, "lines left out"), MANY);
+	assert_int_equal(count(captured(end_many_ports), "left out"), 0);
+}
+
+static void write_200(void)
+{
+	for (unsigned i = 0; i < 200; i++)
+		log_event(LOG_WARN, &other, "again");
+}
+
+static void a_port_may_be_allowed_more_lines_or_all(void **state)
+{
+	unsigned written;
+
+	other = (struct log_source){ .name = "other", .max = 15 };
+	written = count(captured(write_200), ": again");
+	assert_in_range(written, 15 * LOG_BURST, 199);
+	assert_int_equal(other.left_out, 200 - written);
+	log_end(&other);
+	other = (struct log_source){ .name = "other", .max = 0 };
+	assert_int_equal(count(captured(write_200), ": again"), 200);
+	assert_int_equal(other.left_out, 0);
 }
 
 /* Logs 20000 lines to the first of two descriptors, and reads from the second only then. */
@@ -231,7 +274,8 @@ int main(void)
 		cmocka_unit_test(events_above_the_level_are_not_written),
 		cmocka_unit_test(a_long_event_is_still_one_line),
 		cmocka_unit_test(a_port_that_says_too_much_is_limited_and_the_rest_counted),
-		cmocka_unit_test(ports_do_not_use_up_the_lines_of_others),
+		cmocka_unit_test(each_of_many_noisy_ports_is_limited_and_told_of_at_its_end),
+		cmocka_unit_test(a_port_may_be_allowed_more_lines_or_all),
 		cmocka_unit_test(a_pipe_that_nobody_reads_blocks_nobody_and_the_loss_is_told),
 		cmocka_unit_test(nor_does_a_socket),
 		cmocka_unit_test(nor_does_a_terminal),
