@@ -16,8 +16,8 @@
 
 static const char help[] =
 	"usage: ringway run [-f FILE] [--control PATH] [--workers N] [--cpus LIST] [--poll HOW]\n"
-	"                   [--port 'NAME KIND key=value ...'] ... [--allow-dir DIR] ...\n"
-	"                   [--keep-net-admin] [--no-sandbox] [-v] [-q]\n"
+	"                   [--ports-max N] [--port 'NAME KIND key=value ...'] ...\n"
+	"                   [--allow-dir DIR] ... [--keep-net-admin] [--no-sandbox] [-v] [-q]\n"
 	"\n"
 	"Runs a switch in the foreground until SIGINT, SIGTERM or SIGHUP.\n"
 	"\n"
@@ -30,6 +30,7 @@ static const char help[] =
 	"  --cpus LIST       pin them, one CPU each, e.g. 2,3 or 2-5\n"
 	"  --poll HOW        adapt (that is it if nothing is said): sleep when that is cheaper;\n"
 	"                    always: never sleep, at the price of one CPU for each worker\n"
+	"  --ports-max N     how many ports there may be, 1 to 4096; 4096 if not said\n"
 	"  --port 'PORT'     add a port, as 'ringway port add' does; may be repeated\n"
 	"  --allow-dir DIR   ports may be added later with sockets in DIR; may be repeated. The\n"
 	"                    directories of ports given here and of the control socket are "
@@ -98,6 +99,8 @@ static int take_option(struct run *run, int c, char **argv)
 		return take_setting(run, "cpus");
 	case 'L':
 		return take_setting(run, "poll");
+	case 'M':
+		return take_setting(run, "ports-max");
 	case 'P':
 		if (config_add_port(&run->config, optarg, &err) < 0)
 			return cmd_usage("run", "--port '%s': %s", optarg, err.text);
@@ -131,6 +134,7 @@ static int take_options(struct run *run, int argc, char **argv, bool *ret_help)
 		{ "workers", required_argument, NULL, 'w' },
 		{ "cpus", required_argument, NULL, 'p' },
 		{ "poll", required_argument, NULL, 'L' },
+		{ "ports-max", required_argument, NULL, 'M' },
 		{ "port", required_argument, NULL, 'P' },
 		{ "allow-dir", required_argument, NULL, 'd' },
 		{ "keep-net-admin", no_argument, NULL, 'k' },
@@ -166,6 +170,8 @@ static void merge_settings(struct run_settings *file, const struct run_settings 
 		file->workers = line->workers;
 	if (line->poll)
 		file->poll = line->poll;
+	if (line->ports_max)
+		file->ports_max = line->ports_max;
 	if (line->n_cpus) {
 		file->n_cpus = line->n_cpus;
 		memcpy(file->cpus, line->cpus, sizeof(file->cpus));
@@ -216,8 +222,9 @@ static int run_switch(struct run *run)
 		return cmd_refused(&err);
 	d->confinement = run->confinement;
 	run->confinement.dirs = (struct dirs){ .n = 0 }; /* the daemon's now */
+	daemon_settings(d, &run->config.settings);
 	status = apply(d, &run->config);
-	if (status == CMD_DONE && daemon_run(d, &run->config.settings, run->control, &err) < 0)
+	if (status == CMD_DONE && daemon_run(d, run->control, &err) < 0)
 		status = cmd_refused(&err);
 	daemon_close(d);
 	return status;

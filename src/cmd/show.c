@@ -174,7 +174,18 @@ static void tell_unlike_mtus(const json_t *rows)
 		       number_of(most, "mtu"));
 }
 
-static void show_ports(const json_t *rows)
+static void tell_room(const json_t *result, const json_t *rows)
+{
+	json_int_t refused = number_of(result, "ports_refused");
+
+	printf("\n%zu of %" JSON_INTEGER_FORMAT " ports (--ports-max)", json_array_size(rows),
+	       number_of(result, "ports_max"));
+	if (refused)
+		printf("; %" JSON_INTEGER_FORMAT " more were refused", refused);
+	putchar('\n');
+}
+
+static void show_ports(const json_t *result, const json_t *rows)
 {
 	struct table t;
 
@@ -197,6 +208,7 @@ static void show_ports(const json_t *rows)
 		table_cell(&t, "%s", text_of(row, "reason"));
 	}
 	table_end(&t, stdout);
+	tell_room(result, rows);
 	tell_unlike_mtus(rows);
 	for (size_t i = 0; i < json_array_size(rows); i++) {
 		const json_t *row = json_array_get(rows, i);
@@ -217,7 +229,7 @@ static const char *waits_of(const json_t *row)
 	return json_is_true(armed) ? "armed" : "polled";
 }
 
-static void show_queues(const json_t *rows)
+static void show_queues(const json_t *result, const json_t *rows)
 {
 	struct table t;
 
@@ -252,7 +264,7 @@ static void show_queues(const json_t *rows)
 	table_end(&t, stdout);
 }
 
-static void show_fdb(const json_t *rows)
+static void show_fdb(const json_t *result, const json_t *rows)
 {
 	struct table t;
 
@@ -267,7 +279,7 @@ static void show_fdb(const json_t *rows)
 	table_end(&t, stdout);
 }
 
-static void show_workers(const json_t *rows)
+static void show_workers(const json_t *result, const json_t *rows)
 {
 	struct table t;
 
@@ -290,7 +302,7 @@ static void show_workers(const json_t *rows)
 	table_end(&t, stdout);
 }
 
-static void show_features(const json_t *rows)
+static void show_features(const json_t *result, const json_t *rows)
 {
 	struct table t;
 
@@ -312,7 +324,7 @@ static void show_features(const json_t *rows)
 
 static const struct view {
 	const char *name, *method, *key;
-	void (*print)(const json_t *rows);
+	void (*print)(const json_t *result, const json_t *rows);
 } views[] = {
 	{ "port", "show.port", "ports", show_ports },
 	{ "queue", "show.queue", "queues", show_queues },
@@ -347,7 +359,7 @@ static int show(const struct view *view, const char *name, const struct cmd_opti
 	} else if (name && view->print == show_ports) {
 		show_one_port(json_array_get(rows, 0));
 	} else {
-		view->print(rows);
+		view->print(result, rows);
 	}
 	json_decref(result);
 	return status;

@@ -247,15 +247,16 @@ out:
 	return ret;
 }
 
-static int parse_workers(const char *value, unsigned *ret, struct error *err)
+static int parse_count(const char *key, const char *value, unsigned max, unsigned *ret,
+		       struct error *err)
 {
 	char *end;
 	unsigned long n;
 
 	errno = 0;
 	n = strtoul(value, &end, 10);
-	if (*value < '0' || *value > '9' || *end || errno || n < 1 || n > WORKERS_MAX)
-		return error_set(err, EINVAL, "--workers is 1 to %d, not '%s'", WORKERS_MAX, value);
+	if (*value < '0' || *value > '9' || *end || errno || n < 1 || n > max)
+		return error_set(err, EINVAL, "--%s is 1 to %u, not '%.40s'", key, max, value);
 	*ret = (unsigned)n;
 	return 0;
 }
@@ -277,13 +278,15 @@ int run_settings_set(struct run_settings *settings, const char *key, const char 
 	int n;
 
 	if (!strcmp(key, "workers"))
-		return parse_workers(value, &settings->workers, err);
+		return parse_count(key, value, WORKERS_MAX, &settings->workers, err);
+	if (!strcmp(key, "ports-max"))
+		return parse_count(key, value, PORTS_MAX, &settings->ports_max, err);
 	if (!strcmp(key, "poll"))
 		return parse_poll(value, &settings->poll, err);
 	if (strcmp(key, "cpus") != 0)
 		return error_set(err, EINVAL,
 				 "'--%s' is not for a line of a file; run takes --workers N, "
-				 "--cpus LIST and --poll HOW there",
+				 "--cpus LIST, --poll HOW and --ports-max N there",
 				 key);
 	if (strlen(value) >= sizeof(settings->cpus_text))
 		return error_set(err, EINVAL, "--cpus is longer than %zu bytes; use ranges as 0-3",
@@ -306,8 +309,8 @@ int run_settings_parse(struct run_settings *settings, char *const *words, unsign
 		if (strncmp(key, "--", 2) != 0)
 			return error_set(
 				err, EINVAL,
-				"'%s' after run; it takes --workers N, --cpus LIST and --poll HOW "
-				"here",
+				"'%s' after run; it takes --workers N, --cpus LIST, --poll HOW "
+				"and --ports-max N here",
 				key);
 		if (value)
 			*value++ = '\0';

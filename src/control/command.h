@@ -6,7 +6,8 @@
  *	port add NAME KIND key=value ...
  *	port del NAME
  *	port set NAME key=value ...
- *	run [--workers N] [--cpus LIST] [--poll HOW]	(settings; as a line of a file only these)
+ *	run [--workers N] [--cpus LIST] [--poll HOW] [--ports-max N]	(settings; as a line of a
+ *									file only these)
  *
  * Pure: what a command means for a switch is the daemon's matter, what a key means the port's.
  */
@@ -56,16 +57,17 @@ char *options_text(const struct port_option *options, unsigned n);
  */
 char *options_merge(const char *text, const struct port_option *changes, unsigned n);
 
-/* The settings of `run` that the workers are made of. */
+/* The settings of `run` that a file can hold as well. */
 struct run_settings {
 	unsigned workers; /* 0: not said */
 	unsigned n_cpus;  /* 0: not said */
 	unsigned cpus[WORKERS_MAX];
 	char cpus_text[128]; /* as it was said */
+	unsigned ports_max;  /* 0: not said */
 	enum run_poll { POLL_UNSAID, POLL_ADAPT, POLL_ALWAYS } poll;
 };
 
-/* `key` is "workers", "cpus" or "poll". 0 or a negative errno with `err` filled. */
+/* `key` is "workers", "cpus", "poll" or "ports-max". 0 or a negative errno with `err` filled. */
 int run_settings_set(struct run_settings *settings, const char *key, const char *value,
 		     struct error *err);
 /* The words after `run` in a file. */

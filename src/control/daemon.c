@@ -108,6 +108,15 @@ static int check_dirs(struct daemon *d, const struct port_option *options, unsig
 	return 0;
 }
 
+static int no_more_ports(struct daemon *d, struct error *err)
+{
+	unsigned max = d->sw.ports_max;
+
+	d->ports_refused++;
+	return error_set(err, ENOSPC, "the switch has %u ports; delete one first%s", max,
+			 max < PORTS_MAX ? ", or start it with a higher --ports-max" : "");
+}
+
 int daemon_port_add(struct daemon *d, const char *name, const char *kind,
 		    const struct port_option *options, unsigned n, struct error *err)
 {
@@ -141,7 +150,7 @@ int daemon_port_add(struct daemon *d, const char *name, const char *kind,
 		free(port->options);
 		port->options = NULL;
 		ops->destroy(port);
-		return error_set(err, -r, "the switch has %d ports; delete one first", PORTS_MAX);
+		return no_more_ports(d, err);
 	}
 	if (!d->running)
 		return 0;
@@ -359,6 +368,12 @@ static int control_open(struct daemon *d, const char *path, struct unix_socket *
 	return server_open(&d->loop, ret, methods_answer, d, &d->server, err);
 }
 
+void daemon_settings(struct daemon *d, const struct run_settings *said)
+{
+	d->said = *said;
+	d->sw.ports_max = said->ports_max ? said->ports_max : PORTS_MAX;
+}
+
 /* What a lack of threads or memory is told as; other errors as they are. */
 static int no_room(int r, const struct error *why, struct error *err)
 {
@@ -448,16 +463,14 @@ static void serve(struct daemon *d, unsigned n_ports, const char *control)
 	notify_send("STOPPING=1");
 }
 
-int daemon_run(struct daemon *d, const struct run_settings *said, const char *control,
-	       struct error *err)
+int daemon_run(struct daemon *d, const char *control, struct error *err)
 {
 	struct unix_socket socket;
 	unsigned workers, n_ports;
-	int r = run_settings_workers(said, &workers, err);
+	int r = run_settings_workers(&d->said, &workers, err);
 
 	if (r < 0)
 		return r;
-	d->said = *said;
 	watch_start(d);
 	notify_open();
 	r = control_open(d, control, &socket, err);

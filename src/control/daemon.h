@@ -6,8 +6,8 @@
  * Life: daemon_open(); ports are made by daemon_port_*(); daemon_run() starts all of it, serves,
  * and returns when a signal has ended it; daemon_close(). Until daemon_run() nothing is visible
  * from outside and no worker runs, so a configuration that proves bad leaves no trace. One thread,
- * the control thread, which is registered with liburcu and offline. `confinement` is filled in
- * between the first two.
+ * the control thread, which is registered with liburcu and offline. `confinement` is filled in,
+ * and daemon_settings() called if anything was said, between the first two.
  */
 #ifndef RINGWAY_CONTROL_DAEMON_H
 #define RINGWAY_CONTROL_DAEMON_H
@@ -45,13 +45,17 @@ struct daemon {
 	struct port_env env;
 	struct server *server;
 
-	struct run_settings said; /* by whoever started it: for `save` */
+	uint64_t ports_refused;	  /* for there may be no more of them */
+	struct run_settings said; /* by whoever started it */
 	struct confinement confinement;
 };
 
 /* One a process. 0 or a negative errno with `err` filled. */
 int daemon_open(struct daemon **ret, struct error *err);
 void daemon_close(struct daemon *d);
+
+/* What whoever starts it says. */
+void daemon_settings(struct daemon *d, const struct run_settings *said);
 
 /*
  * Each is 0 or a negative errno with `err` filled, and then nothing has changed: EEXIST or ENOENT
@@ -69,8 +73,7 @@ int daemon_apply(struct daemon *d, const struct command *command, struct error *
  * Serves until SIGINT, SIGTERM or SIGHUP. `control`: the socket's path, NULL: the default. 0 after
  * a clean end, or a negative errno with `err` filled if it could not start.
  */
-int daemon_run(struct daemon *d, const struct run_settings *said, const char *control,
-	       struct error *err);
+int daemon_run(struct daemon *d, const char *control, struct error *err);
 
 /* The next port at or after index *at, which then moves behind it; NULL: there is none. */
 struct port *daemon_next_port(struct daemon *d, unsigned *at);

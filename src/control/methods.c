@@ -140,7 +140,15 @@ static int show(struct daemon *d, const json_t *params, json_t **ret_result, str
 
 static int show_port(void *ctx, const json_t *params, json_t **ret_result, struct error *err)
 {
-	return show(ctx, params, ret_result, err, report_ports, "ports");
+	const struct daemon *d = ctx;
+	int r = show(ctx, params, ret_result, err, report_ports, "ports");
+
+	if (!r) {
+		json_object_set_new(*ret_result, "ports_max", json_integer(d->sw.ports_max));
+		json_object_set_new(*ret_result, "ports_refused",
+				    json_integer((json_int_t)d->ports_refused));
+	}
+	return r;
 }
 
 static int show_queue(void *ctx, const json_t *params, json_t **ret_result, struct error *err)

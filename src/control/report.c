@@ -253,7 +253,7 @@ int report_features(struct daemon *d, const char *name, json_t **ret_rows, struc
 
 static void write_run(FILE *out, const struct run_settings *said)
 {
-	if (!said->workers && !said->n_cpus && !said->poll)
+	if (!said->workers && !said->n_cpus && !said->poll && !said->ports_max)
 		return;
 	fputs("run", out);
 	if (said->workers)
@@ -262,6 +262,8 @@ static void write_run(FILE *out, const struct run_settings *said)
 		fprintf(out, " --cpus %s", said->cpus_text);
 	if (said->poll)
 		fprintf(out, " --poll %s", said->poll == POLL_ALWAYS ? "always" : "adapt");
+	if (said->ports_max)
+		fprintf(out, " --ports-max %u", said->ports_max);
 	fputc('\n', out);
 }
 

@@ -14,6 +14,7 @@
 int switch_init(struct vswitch *sw)
 {
 	memset(sw, 0, sizeof(*sw));
+	sw->ports_max = PORTS_MAX;
 	sw->per_us = clock_cycles_per_us();
 	sw->macs = mac_table_new();
 	return sw->macs ? 0 : -ENOMEM;
@@ -29,9 +30,9 @@ int switch_add(struct vswitch *sw, struct port *port)
 {
 	uint16_t i = 0;
 
-	while (i < PORTS_MAX && sw->ports[i])
+	while (i < sw->ports_max && sw->ports[i])
 		i++;
-	if (i == PORTS_MAX)
+	if (i == sw->ports_max)
 		return -ENOSPC;
 	/* What a worker may have learned for the port before this one in its last batch. */
 	mac_forget_port(sw->macs, i);

@@ -17,6 +17,7 @@ struct vswitch {
 	struct mac_table *macs;
 	struct port *ports[PORTS_MAX]; /* rcu_read() by workers; rcu_publish() by control */
 	uint16_t ports_end;	       /* one more than the highest index in use; same */
+	uint16_t ports_max;	       /* that there may be; PORTS_MAX until control says less */
 	uint32_t now;		       /* seconds, advanced by control's timer; relaxed */
 	uint64_t per_us;	       /* cycles */
 	uint64_t last_serial;	       /* of the port added last; control's */
@@ -25,7 +26,7 @@ struct vswitch {
 int switch_init(struct vswitch *sw); /* 0 or -ENOMEM */
 void switch_destroy(struct vswitch *sw);
 
-/* Control thread. Gives the port an index; -ENOSPC if there is none. */
+/* Control thread. Gives the port an index; -ENOSPC if there is none below ports_max. */
 int switch_add(struct vswitch *sw, struct port *port);
 /* Unlinks it and forgets its addresses. The caller destroys the port afterwards. */
 void switch_del(struct vswitch *sw, struct port *port);

@@ -366,16 +366,35 @@ def test_show(tap, place):
         end(switch)
 
 
+def test_room(tap, place):
+    with tap.test("there are as many ports as --ports-max says, and what was refused is counted"):
+        config = place.folder / "room.conf"
+        config.write_text("run --ports-max 3\n" + "".join(
+            f"port add vm{i} vhost-user listen={place.folder}/vm{i}.sock\n" for i in range(3)))
+        check("room.conf:4: the switch has 2 ports; delete one first, or start it with a higher --ports-max"
+              in place.expect(1, "run", "--ports-max", "2", "-f", config), "the command line has not the last word")
+        switch = place.start("-f", config)
+        another = ("port", "add", "vm3", "vhost-user", f"listen={place.folder}/vm3.sock")
+        check("the switch has 3 ports" in place.expect(1, *another), "one too many")
+        check("3 of 3 ports (--ports-max); 1 more were refused" in place.expect(0, "show"), place.expect(0, "show"))
+        place.expect(0, "port", "del", "vm1")
+        place.expect(0, *another)
+        shown = json.loads(place.expect(0, "show", "--json"))
+        check((shown["ports_max"], shown["ports_refused"], len(shown["ports"])) == (3, 1, 3), str(shown))
+        end(switch)
+
+
 def test_save(tap, place):
     config = place.folder / "saved.conf"
     with tap.test("a switch that was saved comes back the same"):
-        switch = place.start("--workers", "2", "--poll", "always", "--port",
+        switch = place.start("--workers", "2", "--poll", "always", "--ports-max", "3", "--port",
                              f"vm1 vhost-user 'listen={place.folder}/a b.sock' mtu=9000")
         place.expect(0, "port", "add", "vm2", "vhost-user", f"connect={place.folder}/it's \"there\"", "mtu=1400")
         place.expect(0, "port", "add", "vm3", "vhost-user", f"listen={place.folder}/vm3.sock", "mode=0660")
         place.expect(0, "port", "set", "vm2", "mtu=1300")
+        place.expect(0, "port", "set", "vm2", "log-max=5", "memory-max=2")
         saved, ports = place.expect(0, "save"), place.show("port")
-        check("run --workers 2 --poll always\n" in saved, saved)
+        check("run --workers 2 --poll always --ports-max 3\n" in saved, saved)
         end(switch)
         config.write_text(saved)
         switch = place.start("-f", config)
@@ -551,7 +570,7 @@ def test_rpc(tap, place):
                     ("show.frob", {}, -32601)):
                 answer = ask(stream, method, **params)
                 check(answer["id"] == 7 and answer["error"]["code"] == code, f"{method} {params}: {answer}")
-            check(ask(stream, "show.port")["result"] == {"ports": []}, "a port has been made")
+            check(ask(stream, "show.port")["result"]["ports"] == [], "a port has been made")
     with tap.test("random bytes on the control socket do no harm"):
         for number in range(20):
             with socket.socket(socket.AF_UNIX) as client:
@@ -565,7 +584,7 @@ def test_rpc(tap, place):
 
 
 def body(tap, arguments):
-    for test in (test_help, test_usage, test_bad_file, test_life, test_ports, test_show, test_save, test_notify,
+    for test in (test_help, test_usage, test_bad_file, test_life, test_ports, test_show, test_room, test_save, test_notify,
                  test_inherited, test_default_path, test_rpc):
         with Place(arguments.binary) as place:
             test(tap, place)

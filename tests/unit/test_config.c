@@ -199,6 +199,7 @@ static void a_file_is_a_list_of_commands(void **state)
 	static const char text[] = "# a comment\n"
 				   "\n"
 				   "run --workers 3\r\n"
+				   "run --ports-max 8\n"
 				   "port add vm1 tap 'listen=/a b'  # the first\r\n"
 				   "\tport add vm2 tap\n"
 				   "port set vm2 mtu=1400\n"
@@ -211,9 +212,10 @@ static void a_file_is_a_list_of_commands(void **state)
 	assert_int_equal(read_text(text, strlen(text), &config, &line, &err), 0);
 	assert_int_equal(config.n, 5);
 	assert_int_equal(config.settings.workers, 3);
+	assert_int_equal(config.settings.ports_max, 8);
 	assert_string_equal(config.commands[0].command.options[0].value, "/a b");
-	assert_int_equal(config.commands[0].line, 4);
-	assert_int_equal(config.commands[4].line, 8);
+	assert_int_equal(config.commands[0].line, 5);
+	assert_int_equal(config.commands[4].line, 9);
 	assert_string_equal(config.commands[4].source, "test.conf");
 	config_free(&config);
 }
@@ -235,6 +237,8 @@ static void errors_of_a_file_name_the_line(void **state)
 		{ "run --workers\n", 1, "needs a value" },
 		{ "run --workers 0\n", 1, "--workers is 1 to" },
 		{ "run --workers=65\n", 1, "--workers is 1 to" },
+		{ "run --ports-max 4097\n", 1, "--ports-max is 1 to 4096" },
+		{ "run --ports-max 0\n", 1, "--ports-max is 1 to 4096" },
 		{ "run 2\n", 1, "'2' after run" },
 		{ "run --cpus x\n", 1, "'x' is not a list of CPUs" },
 		{ "run --poll often\n", 1, "--poll is adapt or always" },
