@@ -19,11 +19,13 @@
 #include <math.h>
 #include <poll.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 
 #include "base/clock.h"
+#include "bench/trace.h"
 
 #define WINDOW_BUFFERS 256     /* under way, if it is not said how many frames */
 #define WARM_UP	       0.1     /* of the measured time */
@@ -229,11 +231,27 @@ static void begin(struct load *l)
 	run(l, (uint64_t)(l->config->seconds * WARM_UP * 1e6 * (double)l->per_us), true);
 }
 
+/* When A sent the last frames of its first queue. */
+static int record(const struct load *l, struct error *err)
+{
+	const struct flow *flow = l->guests.lane[0].flow;
+	uint64_t when[TRACE_FRAMES];
+	unsigned n = MIN(flow->sent, TRACE_FRAMES);
+	char what[128];
+
+	for (unsigned i = 0; i < n; i++)
+		when[i] = flow->kept[(flow->sent - n + i) % SENT_KEPT].when * 1000 / l->per_us;
+	snprintf(what, sizeof(what), "%.0f frames/s (0: closed loop), %u under way, guests %s",
+		 l->config->rate, l->window, l->config->calls ? "sleep" : "poll");
+	return trace_write(l->config->trace, what, when, n, err);
+}
+
 static int measure(struct load *l, struct load_result *ret, struct error *err)
 {
 	struct guests *g = &l->guests;
 	double per_s = (double)l->per_us * 1e6, cpu, watched;
 	uint64_t received, lost, counted, kicks, calls, start;
+	int rc;
 
 	begin(l);
 	reset(l);
@@ -268,7 +286,8 @@ static int measure(struct load *l, struct load_result *ret, struct error *err)
 		ret->one_way = times_of(l, &g->times->one_way);
 		ret->round_trip = times_of(l, &g->times->round_trip);
 	}
-	return guests_check(g, err);
+	rc = l->config->trace ? record(l, err) : 0;
+	return rc ? rc : guests_check(g, err);
 }
 
 static int prepare(struct load *l, struct error *err)

@@ -17,6 +17,7 @@ struct load_config {
 	bool oneway;	 /* from A to B only */
 	pid_t watched;	 /* the switch, whose CPU time is told as well; 0: not known */
 	bool calls;	 /* the guests sleep until they are called */
+	const char *trace; /* a file for when A sent its last frames (bench/trace.h); NULL: none */
 };
 
 #define LOAD_WINDOW_MAX 65535

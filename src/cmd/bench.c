@@ -33,6 +33,10 @@
 	"  --oneway       from A to B only; B does not answer\n"                                \
 	"  --calls        the guests sleep until they are called; else they poll\n"
 
+#define HELP_TRACE                                                                                \
+	"  --trace FILE   writes when A sent the last 2000 frames of its first queue: text, ns\n" \
+	"                 from each to the next\n"
+
 static const char help_load[] =
 	"usage: ringway bench load --a PATH --b PATH [option ...]\n"
 	"\n"
@@ -53,8 +57,8 @@ static const char help_latency[] =
 	"that\n"
 	"--window requests are always under way, or at a rate.\n"
 	"\n"
-	"options:\n" HELP_GUESTS "  --window N     requests under way at any time (1)\n" HELP_PACE
-	"\n"
+	"options:\n" HELP_GUESTS
+	"  --window N     requests under way at any time (1)\n" HELP_PACE HELP_TRACE "\n"
 	"example:\n"
 	"  ringway bench latency --a /tmp/vm1.sock --b /tmp/vm2.sock --rate 100000 --calls\n";
 
@@ -87,8 +91,13 @@ static const char help_bench[] =
 	}
 
 static const struct option load_options[] = {
-	OPTIONS_GUESTS,		  { "window", 1, NULL, 'w' }, { "rate", 1, NULL, 'R' },
-	{ "seed", 1, NULL, 'S' }, { "oneway", 0, NULL, 'o' }, { "calls", 0, NULL, 'C' },
+	OPTIONS_GUESTS,
+	{ "window", 1, NULL, 'w' },
+	{ "rate", 1, NULL, 'R' },
+	{ "seed", 1, NULL, 'S' },
+	{ "oneway", 0, NULL, 'o' },
+	{ "calls", 0, NULL, 'C' },
+	{ "trace", 1, NULL, 'T' },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -175,6 +184,9 @@ static int take_load_option(struct load_config *c, bool *json, int o, char **arg
 	case 'C':
 		c->calls = true;
 		return CMD_DONE;
+	case 'T':
+		c->trace = optarg;
+		return CMD_DONE;
 	case 'j':
 		*json = true;
 		return CMD_DONE;
@@ -191,6 +203,9 @@ static int check_load(const struct load_config *c, char **argv)
 		return cmd_usage("bench", "'%s' is too much", argv[optind]);
 	if (!guests->socket[0] || !guests->socket[1])
 		return cmd_usage("bench", "both --a and --b are needed");
+	if (c->trace && !guests->timed)
+		return cmd_usage("bench",
+				 "--trace: only 'bench latency' knows when frames are sent");
 	if (!guests->form.packed && guests->entries & (guests->entries - 1))
 		return cmd_usage("bench", "--entries %u: a split ring has a power of two",
 				 guests->entries);

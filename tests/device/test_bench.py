@@ -140,6 +140,13 @@ def test_latency(tap, bench):
                 check(ordered(report["one_way_ns"]), report)
         report, _ = bench.run("latency", "--window", 2)
         check(not report["calls"] and report["calls_per_frame"] < 0.01, report)
+    with tap.test("--trace: when the last frames were sent, for a replay"):
+        path = bench.sockets[0].with_name("trace")
+        for rate, frames in ((3000, (1, 2000)), (20000, (2000, 2000))):
+            bench.run("latency", "--rate", rate, "--oneway", "--trace", path, seconds=0.5)
+            first, *gaps = path.read_text().splitlines()
+            check(first.startswith(f"# {rate} frames/s") and gaps[0] == "0", f"{first}: {gaps[:9]}")
+            check(frames[0] <= len(gaps) <= frames[1] and 0 < sum(map(int, gaps)) < TIMEOUT * 1e9, f"{first}: {len(gaps)}")
 
 
 def test_refusals(tap, bench):
@@ -148,7 +155,7 @@ def test_refusals(tap, bench):
                                  (["--size", "10"], "from 60 to"), (["--size", "64K"], "number from"),
                                  (["--entries", "100"], "power of two"), (["--macs", "0"], "number from"),
                                  (["--rate", "0"], "number from"), (["--window", "0"], "number from"),
-                                 (["--entries", "8", "--size", "tso"], "needs 16 descriptors")):
+                                 (["--entries", "8", "--size", "tso"], "needs 16 descriptors"), (["--trace", "x"], "bench latency")):
             run = subprocess.run(bench.command("load", *words), capture_output=True, text=True, timeout=TIMEOUT)
             check(run.returncode in (1, 2) and complaint in run.stderr and run.stderr.count("\n") == 1 and not run.stdout,
                   f"{words}: {run.returncode}: {run.stderr}{run.stdout}")
