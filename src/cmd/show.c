@@ -8,6 +8,7 @@
 
 #include "base/drop.h"
 #include "base/nearest.h"
+#include "base/refusal.h"
 #include "cmd/cmd.h"
 #include "cmd/table.h"
 
@@ -17,7 +18,8 @@ static const char help[] =
 	"Shows the state of a running switch; 'ringway show' alone shows ports, and\n"
 	"'ringway show NAME' all of one port.\n"
 	"\n"
-	"  port     state, why a port carries nothing, counters, drops by reason\n"
+	"  port     state, why a port carries nothing, limits, counters, drops by reason,\n"
+	"           what else was refused\n"
 	"  queue    virtqueues: state, size, frames, segments, held, kicks, calls; the worker\n"
 	"           that has it, the load that it is (as a part of a CPU), how often it was\n"
 	"           moved to another worker, whether it is polled or armed (waits for a kick),\n"
@@ -99,6 +101,15 @@ static const char *drop_text_of(const char *reason)
 	return "";
 }
 
+static const char *refusal_text_of(const char *name)
+{
+	for (unsigned i = 0; i < REFUSAL_COUNT; i++) {
+		if (!strcmp(refusal_name(i), name))
+			return refusal_text(i);
+	}
+	return "";
+}
+
 static void print_dropped(const json_t *port, const char *side)
 {
 	json_t *dropped = json_object_get(json_object_get(port, side), "dropped"), *n;
@@ -107,6 +118,27 @@ static void print_dropped(const json_t *port, const char *side)
 	json_object_foreach (dropped, reason, n)
 		printf("  dropped at %s: %" JSON_INTEGER_FORMAT " %s (%s)\n", side,
 		       json_integer_value(n), reason, drop_text_of(reason));
+}
+
+static void print_limits(const json_t *port)
+{
+	json_t *limits = json_object_get(port, "limits"), *n;
+	const char *option;
+
+	printf("  limits:");
+	json_object_foreach (limits, option, n)
+		printf(" %s=%" JSON_INTEGER_FORMAT, option, json_integer_value(n));
+	putchar('\n');
+}
+
+static void print_refused(const json_t *port)
+{
+	json_t *refused = json_object_get(port, "refused"), *n;
+	const char *name;
+
+	json_object_foreach (refused, name, n)
+		printf("  refused: %" JSON_INTEGER_FORMAT " %s (%s)\n", json_integer_value(n), name,
+		       refusal_text_of(name));
 }
 
 static void print_traffic(const json_t *port, const char *side)
@@ -123,6 +155,7 @@ static void print_faults(const json_t *port)
 		printf("  last error: %s\n", text_of(port, "last_error"));
 	print_dropped(port, "ingress");
 	print_dropped(port, "egress");
+	print_refused(port);
 }
 
 static void show_one_port(const json_t *port)
@@ -142,6 +175,7 @@ static void show_one_port(const json_t *port)
 		printf("  mtu: %s\n",
 		       json_is_null(json_object_get(port, "mtu")) ? "not known" : "no limit");
 	printf("  memory mapped: %" JSON_INTEGER_FORMAT " MiB\n", number_of(port, "memory") >> 20);
+	print_limits(port);
 	printf("  features:");
 	for (size_t i = 0; i < json_array_size(features); i++)
 		printf(" %s", json_string_value(json_array_get(features, i)));

@@ -25,6 +25,28 @@ static json_t *counters(const struct port_counters *c)
 			 (json_int_t)c->bytes, "dropped", dropped);
 }
 
+static json_t *limits(const struct port_report *report)
+{
+	json_t *object = json_object();
+
+	for (unsigned i = 0; i < report->limits; i++)
+		json_object_set_new(object, report->limit[i].option,
+				    json_integer((json_int_t)report->limit[i].value));
+	return object;
+}
+
+static json_t *refused(const struct port_report *report)
+{
+	json_t *object = json_object();
+
+	for (unsigned i = 1; i < REFUSAL_COUNT; i++) {
+		if (report->refused[i])
+			json_object_set_new(object, refusal_name(i),
+					    json_integer((json_int_t)report->refused[i]));
+	}
+	return object;
+}
+
 static json_t *feature_names(uint64_t features)
 {
 	json_t *names = json_array();
@@ -45,15 +67,16 @@ static json_t *port_row(struct port *port)
 
 	memset(&report, 0, sizeof(report));
 	port->ops->report(port, &report);
-	return json_pack("{s:s, s:s, s:o, s:s, s:o, s:o, s:i, s:o, s:I, s:o, s:s, s:o, s:o}",
-			 "name", port->name, "kind", port->ops->kind, "options",
-			 rpc_string(port->options ? port->options : ""), "state", report.state,
-			 "reason", rpc_string(report.reason), "features",
-			 feature_names(report.features), "queue_pairs", (int)report.queue_pairs,
-			 "mtu", report.mtu < 0 ? json_null() : json_integer(report.mtu), "memory",
-			 (json_int_t)report.memory, "last_error", rpc_string(report.last_error),
-			 "pending", report.pending, "ingress", counters(&report.ingress), "egress",
-			 counters(&report.egress));
+	return json_pack(
+		"{s:s, s:s, s:o, s:s, s:o, s:o, s:i, s:o, s:I, s:o, s:s, s:o, s:o, s:o, s:o}",
+		"name", port->name, "kind", port->ops->kind, "options",
+		rpc_string(port->options ? port->options : ""), "state", report.state, "reason",
+		rpc_string(report.reason), "features", feature_names(report.features),
+		"queue_pairs", (int)report.queue_pairs, "mtu",
+		report.mtu < 0 ? json_null() : json_integer(report.mtu), "memory",
+		(json_int_t)report.memory, "last_error", rpc_string(report.last_error), "pending",
+		report.pending, "ingress", counters(&report.ingress), "egress",
+		counters(&report.egress), "limits", limits(&report), "refused", refused(&report));
 }
 
 /* Is there such a port, if one is named at all? */

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/rcu.h"
+#include "base/refusal.h"
 #include "frame/batch.h"
 #include "net/flow.h"
 #include "policy/full.h"
@@ -80,6 +81,14 @@ struct queue_report {
 	const struct port_queue *ingress; /* the switch's side of a tx queue; NULL for rx */
 };
 
+/* An option that limits what the port's peer may do, and what it is now. */
+struct port_limit {
+	const char *option;
+	uint64_t value;
+};
+
+#define PORT_LIMITS_MAX 4
+
 /* One row of `show port`. */
 struct port_report {
 	/* "waiting", "connected", "agreed", "up", "broken"; of a tap "up", "down", "gone" */
@@ -92,6 +101,9 @@ struct port_report {
 	int mtu;	      /* 0: no limit; -1: not known */
 	uint64_t memory;      /* bytes of its guest's that are mapped */
 	struct port_counters ingress, egress;
+	struct port_limit limit[PORT_LIMITS_MAX];
+	unsigned limits;
+	uint64_t refused[REFUSAL_COUNT];
 };
 
 /* A key=value of the configuration. */
@@ -180,8 +192,9 @@ void port_init(struct port *port, const struct port_ops *ops, const struct port_
 	       const char *name);
 void port_end(struct port *port, void (*release)(struct rcu_item *item));
 
-/* The option log-max=, which all kinds have. */
+/* The option log-max=, which all kinds have, and its part of the report. */
 int port_option_log_max(const struct port_option *option, unsigned *ret, struct error *err);
+void port_report_log(const struct port *port, struct port_report *ret);
 
 static inline void port_egress_drop(struct port *port, enum drop reason, unsigned n)
 {

@@ -44,6 +44,7 @@ void tap_report(struct port *port, struct port_report *ret)
 	ret->features = p->features;
 	ret->mtu = tap_mtu(p->queue[0]->fd);
 	report_state(p, ret);
+	port_report_log(port, ret);
 	for (unsigned i = 0; i < p->queues; i++) {
 		add_counters(&ret->ingress, &p->queue[i]->in.stats);
 		add_counters(&ret->egress, &p->queue[i]->out.stats);

@@ -493,9 +493,11 @@ static void vhost_user_check(struct port *port, const uint32_t *blocked)
 		return;
 	p->harmful = true;
 	if (p->dev.mem && guest_memory_broken(p->dev.mem))
-		session_fail(p->session, "the front-end took pages of its guest's memory away");
+		session_fail(p->session, REFUSAL_MEMORY_GONE,
+			     "the front-end took pages of its guest's memory away");
 	else if (blocked == &p->dev.calls_retired)
-		session_fail(p->session, "the front-end let a call to its guest block");
+		session_fail(p->session, REFUSAL_CALL_BLOCKED,
+			     "the front-end let a call to its guest block");
 	else
 		p->harmful = false;
 }

@@ -112,6 +112,27 @@ static void add_counters(struct port_counters *to, const struct virtq_stats *fro
 		to->dropped[i] += load_relaxed(&from->dropped[i]);
 }
 
+static void report_limits(const struct vhost_user_port *p, struct port_report *ret)
+{
+	const struct vhost_device *dev = &p->dev;
+	const struct port_limit limits[] = {
+		{ "memory-max", dev->options.memory_max_gib },
+		{ "messages-max", dev->options.messages_max },
+		{ "queue-size-max", dev->options.size_max },
+	};
+
+	_Static_assert(ARRAY_SIZE(limits) < PORT_LIMITS_MAX, "one is the log's");
+	memcpy(ret->limit, limits, sizeof(limits));
+	ret->limits = ARRAY_SIZE(limits);
+	memcpy(ret->refused, dev->refusals, sizeof(ret->refused));
+	for (unsigned i = 0; i < dev->rings; i++) {
+		if (dev->ring[i])
+			ret->refused[REFUSAL_RING_BROKEN] +=
+				load_relaxed(&dev->ring[i]->vq.stats.broken);
+	}
+	port_report_log(&p->port, ret);
+}
+
 void vhost_user_report(struct port *port, struct port_report *ret)
 {
 	struct vhost_user_port *p = vhost_user_port(port);
@@ -123,6 +144,7 @@ void vhost_user_report(struct port *port, struct port_report *ret)
 	ret->memory = device_memory(&p->dev);
 	snprintf(ret->last_error, sizeof(ret->last_error), "%s", p->last_error);
 	report_pending(p, ret);
+	report_limits(p, ret);
 	for (unsigned i = 0; i < p->dev.rings; i++) {
 		if (p->dev.ring[i])
 			add_counters(i & 1 ? &ret->ingress : &ret->egress,

@@ -180,7 +180,7 @@ int device_set_memory(struct vhost_device *dev, struct guest_mapping *const *map
 		total += guest_mapping_desc(mappings[i])->size;
 	/* Who has more since the limit was lowered may take some away. */
 	if (total > (uint64_t)dev->options.memory_max_gib << 30 && total > device_memory(dev))
-		return error_set(err, ENOSPC,
+		return error_set(err, EDQUOT,
 				 "the guest has %llu MiB of memory, more than memory-max=%u (GiB); "
 				 "raise that with 'ringway port set'",
 				 (unsigned long long)total >> 20, dev->options.memory_max_gib);

@@ -16,6 +16,7 @@
 
 #include "base/allowance.h"
 #include "base/error.h"
+#include "base/refusal.h"
 #include "guest/memory.h"
 #include "vhost/features.h"
 #include "vhost/foreign.h"
@@ -99,7 +100,8 @@ struct vhost_device {
 	struct allowance messages;  /* of all sessions; theirs (vhost/session.c) */
 	unsigned rings;		    /* one more than the highest index that exists */
 	struct foreign *foreign;    /* descriptors of its front-ends that do not close */
-	uint32_t calls_retired;	    /* atomic; VHOST_CALLS_RETIRED_MAX */
+	uint64_t refusals[REFUSAL_COUNT];	  /* ever, of whatever session */
+	uint32_t calls_retired;			  /* atomic; VHOST_CALLS_RETIRED_MAX */
 	struct vhost_ring *ring[VHOST_RINGS_MAX]; /* made at first mention, kept until the end */
 };
 
@@ -119,7 +121,7 @@ void device_reset(struct vhost_device *dev);
 /*
  * Each of these is one message of the protocol. 0 or a negative errno with `err` filled; the device
  * is unchanged by a request that failed. `fd`s are taken over on success only, mappings never (the
- * device takes references of its own).
+ * device takes references of its own). refusal_of() has a name for each errno.
  */
 
 /* Bytes of guest memory that are mapped. */

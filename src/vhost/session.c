@@ -89,10 +89,11 @@ static void session_close(struct session *s)
 	device_reset(s->dev);
 }
 
-static void session_end(struct session *s, const char *reason)
+static void session_end(struct session *s, enum refusal why, const char *reason)
 {
 	if (s->over)
 		return;
+	s->dev->refusals[why]++;
 	if (*reason)
 		log_event(LOG_WARN, s->log, "session ended: %s", reason);
 	else
@@ -108,9 +109,9 @@ void session_stop(struct session *s)
 		session_close(s);
 }
 
-void session_fail(struct session *s, const char *reason)
+void session_fail(struct session *s, enum refusal why, const char *reason)
 {
-	session_end(s, reason);
+	session_end(s, why, reason);
 }
 
 /* Sending */
@@ -134,7 +135,8 @@ static size_t send_some(struct session *s, const void *bytes, size_t n)
 	if (sent >= 0)
 		return (size_t)sent;
 	if (errno != EAGAIN)
-		session_end(s, ""); /* it asked, and was gone before it was answered */
+		session_end(s, REFUSAL_NONE,
+			    ""); /* it asked, and was gone before it was answered */
 	return 0;
 }
 
@@ -159,7 +161,7 @@ static void reply(struct session *s, uint32_t request, const void *payload, uint
 	};
 
 	if (sizeof(header) + size > sizeof(s->out) - s->out_len) {
-		session_end(s, "the front-end does not read its replies");
+		session_end(s, REFUSAL_UNREAD, "the front-end does not read its replies");
 		return;
 	}
 	memcpy(s->out + s->out_len, &header, sizeof(header));
@@ -199,9 +201,11 @@ static void act(struct session *s)
 	r = message_handle(s->dev, m, &own, &err);
 	close_fds(s);
 	if (foreign_pending(s->dev->foreign) > FOREIGN_MAX) {
-		session_end(s, FOREIGN_REASON);
+		session_end(s, REFUSAL_STUCK, FOREIGN_REASON);
 		return;
 	}
+	if (r)
+		s->dev->refusals[refusal_of(r)]++;
 	fatal = r && (type->flags & MESSAGE_FATAL) && !(type->needs & ~agreed);
 	if (r && !fatal)
 		complain(s, &err);
@@ -216,7 +220,7 @@ static void act(struct session *s)
 		struct error reason;
 
 		error_set(&reason, 0, "%s: %.200s", type->name, err.text);
-		session_end(s, reason.text);
+		session_end(s, REFUSAL_NONE, reason.text);
 	}
 }
 
@@ -252,7 +256,11 @@ static bool take_fds(struct session *s, struct msghdr *msg)
 /* With an answer unread, a front-end's close is a reset; that is no error either. */
 static void hung_up(struct session *s)
 {
-	session_end(s, s->have ? "the front-end closed its connection within a message" : "");
+	if (s->have)
+		session_end(s, REFUSAL_MALFORMED,
+			    "the front-end closed its connection within a message");
+	else
+		session_end(s, REFUSAL_NONE, "");
 }
 
 /* Reads up to `n` bytes. Returns how many; 0 if there are none now or the session is over. */
@@ -280,9 +288,12 @@ static size_t receive(struct session *s, void *to, size_t n)
 	if (!take_fds(s, &msg)) {
 		bool left_out = (msg.msg_flags & MSG_CTRUNC) && s->msg.fds < VHOST_USER_FDS_MAX;
 
-		session_end(s, left_out ? error_reason(EMFILE)
-					: "too many descriptors, or not with the first byte of a "
-					  "message");
+		if (left_out)
+			session_end(s, REFUSAL_HOST, error_reason(EMFILE));
+		else
+			session_end(s, REFUSAL_MALFORMED,
+				    "too many descriptors, or not with the first byte of a "
+				    "message");
 		return 0;
 	}
 	return (size_t)got;
@@ -316,7 +327,7 @@ static bool assemble(struct session *s)
 			return true;
 		}
 	}
-	session_end(s, err.text);
+	session_end(s, REFUSAL_MALFORMED, err.text);
 	return false;
 }
 
@@ -344,6 +355,7 @@ static bool must_rest(struct session *s, uint64_t now)
 			  "long; it is served more slowly ('ringway port set %s "
 			  "messages-max=N' allows more)",
 			  max, s->log->name);
+	s->dev->refusals[REFUSAL_MESSAGES_MAX]++;
 	s->rests = s->rested = true;
 	uv_timer_start(&s->rest, on_rested, wait / 1000000 + REST_MS, 0);
 	watch(s);
@@ -405,8 +417,10 @@ int session_start(uv_loop_t *loop, int fd, struct vhost_device *dev, struct log_
 	struct session *s;
 	int r;
 
-	if (foreign_pending(dev->foreign) > FOREIGN_MAX)
+	if (foreign_pending(dev->foreign) > FOREIGN_MAX) {
+		dev->refusals[REFUSAL_STUCK]++;
 		return error_set(err, EMFILE, FOREIGN_REASON);
+	}
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return error_set(err, ENOMEM, "no memory");

@@ -42,6 +42,6 @@ int session_start(uv_loop_t *loop, int fd, struct vhost_device *dev, struct log_
 void session_stop(struct session *session);
 
 /* Ends it as the front-end's fault: logged once, then as if it had closed (`ended` is called). */
-void session_fail(struct session *session, const char *reason);
+void session_fail(struct session *session, enum refusal why, const char *reason);
 
 #endif

@@ -37,6 +37,12 @@ struct used_list {
 	uint64_t first;
 };
 
+static inline void ring_break(struct virtq *vq)
+{
+	vq->state = VIRTQ_BROKEN;
+	count(&vq->stats.broken, 1);
+}
+
 static inline void entry_prefetch(uintptr_t at, bool write)
 {
 	if (write) {

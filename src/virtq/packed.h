@@ -122,7 +122,7 @@ static inline unsigned packed_stage_fill(struct virtq *vq, struct ring_stage *st
 		if (unlikely(flags & VRING_DESC_F_NEXT)) {
 			e->slots = (uint16_t)packed_chain(vq, stage->at, &half);
 			if (!e->slots) {
-				vq->state = VIRTQ_BROKEN;
+				ring_break(vq);
 				break;
 			}
 		}

@@ -77,7 +77,7 @@ static inline unsigned split_available(struct virtq *vq, uint16_t from, unsigned
 		vq->avail_seen = guest_load16_acquire(split_avail_idx(vq));
 		all = vq->avail_seen - vq->avail_next;
 		if (unlikely(all > vq->size)) {
-			vq->state = VIRTQ_BROKEN;
+			ring_break(vq);
 			vq->avail_seen = vq->avail_next;
 			return 0;
 		}

@@ -156,7 +156,9 @@ void virtq_start(struct virtq *vq, const struct virtq_setup *setup)
 	else
 		split_begin(vq, (uint16_t)base);
 	vq->called = false;
-	vq->state = vq->lost ? VIRTQ_BROKEN : state_by_enable(vq);
+	vq->state = state_by_enable(vq);
+	if (vq->lost)
+		ring_break(vq);
 	suppress_kicks(vq);
 	pthread_mutex_unlock(&vq->lock);
 }

@@ -210,6 +210,16 @@ uint64_t rig_dropped(struct rig *rig, unsigned port, const char *drop)
 	return n;
 }
 
+uint64_t rig_refused(struct rig *rig, unsigned port, const char *name)
+{
+	json_t *answer = ask(rig, "show.port");
+	json_t *refused = json_object_get(port_row(answer, port), "refused");
+	uint64_t n = (uint64_t)json_integer_value(json_object_get(refused, name));
+
+	json_decref(answer);
+	return n;
+}
+
 static uint64_t ring_counter(struct rig *rig, unsigned port, unsigned ring, const char *key)
 {
 	char name[16];

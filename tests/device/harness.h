@@ -54,6 +54,8 @@ void rig_assert_alive(struct rig *rig);
  */
 void rig_assert_dropped(struct rig *rig, unsigned port, const char *drop, uint64_t expected);
 uint64_t rig_dropped(struct rig *rig, unsigned port, const char *drop);
+/* How often something that is no frame was refused to it, by name. */
+uint64_t rig_refused(struct rig *rig, unsigned port, const char *name);
 
 /* What was counted for frames on their way from one port to another. */
 struct rig_counters {

@@ -26,7 +26,7 @@ COMMANDS = [["run"], ["port"], ["port", "add"], ["port", "del"], ["port", "set"]
 NOBODY = 65534
 KEYS = {
     "port": {"name", "kind", "options", "state", "reason", "features", "queue_pairs", "mtu", "memory", "last_error", "pending",
-             "ingress", "egress"},
+             "ingress", "egress", "limits", "refused"},
     "queue": {"port", "queue", "direction", "state", "size", "frames", "bytes", "segments", "held", "kicks", "calls",
               "worker", "load", "moves", "armed", "gap_ns"},
     "fdb": {"mac", "port", "age"},

@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -131,6 +132,36 @@ static void each_state_says_why_nothing_passes(void **state)
 	expect(rig, 0, "broken", "ring 1:");
 	driver_close(d);
 	expect(rig, 0, "waiting", rig->socket[0]);
+}
+
+static json_int_t limit_of(const json_t *row, const char *option)
+{
+	return json_integer_value(json_object_get(json_object_get(row, "limits"), option));
+}
+
+static void limits_are_told_and_how_often_each_was_met(void **state)
+{
+	static const struct vhost_user_header wrong = { .flags = 3 };
+	struct rig *rig = *state;
+	struct error err;
+	json_t *row = port_row(rig, 0);
+
+	assert_int_equal(limit_of(row, "memory-max"), 1024);
+	assert_int_equal(limit_of(row, "messages-max"), 1000);
+	assert_int_equal(limit_of(row, "queue-size-max"), 32768);
+	assert_int_equal(limit_of(row, "log-max"), 1);
+	assert_int_equal(json_object_size(json_object_get(row, "refused")), 0);
+	json_decref(row);
+	for (unsigned i = 0; i < 30; i++) {
+		int sock = channel_connect(rig->socket[0], WAIT_MS, &err);
+
+		assert_true(sock >= 0);
+		assert_int_equal(send(sock, &wrong, sizeof(wrong), MSG_NOSIGNAL), sizeof(wrong));
+		assert_true(channel_closed(sock, WAIT_MS));
+		close(sock);
+	}
+	assert_int_equal(rig_refused(rig, 0, "malformed"), 30);
+	assert_in_range(rig_refused(rig, 0, "log_max"), 1, 30);
 }
 
 /* As QEMU does after a crash of the back-end: it says where the ring was when it began. */
@@ -452,6 +483,7 @@ int main(void)
 #define CASE(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
 	const struct CMUnitTest tests[] = {
 		CASE(each_state_says_why_nothing_passes),
+		CASE(limits_are_told_and_how_often_each_was_met),
 		CASE(a_packed_ring_that_lost_its_place_says_so),
 		CASE(the_last_error_is_kept),
 		CASE(every_frame_is_counted_once_on_each_side),

@@ -341,7 +341,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		turn();
 		read_answers(pair[0]);
 		if (!ended && dev.mem && guest_memory_broken(dev.mem))
-			session_fail(session, "its memory went away");
+			session_fail(session, REFUSAL_MEMORY_GONE, "its memory went away");
 	}
 	close(pair[0]);
 	turn();

@@ -448,7 +448,7 @@ static void files_that_never_answer_hold_up_nobody(void **state)
 		watch_turn(&w);
 		rig_assert_alive(*state);
 	}
-	assert_true(refused);
+	assert_true(refused && rig_refused(*state, 2, "stuck"));
 	rig_wait_state(*state, 2, "waiting");
 	/* Some are being closed all that time, but no more than are bearable. */
 	assert_in_range(thread_count(*state), threads + 1, threads + 20);

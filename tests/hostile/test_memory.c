@@ -187,6 +187,7 @@ static void available_index_jumps(void **state)
 		driver_close(c);
 		settle(a, b);
 	}
+	assert_true(rig_refused(*state, 2, "ring_broken") >= ARRAY_SIZE(jumps));
 	driver_close(a);
 	driver_close(b);
 }
@@ -335,6 +336,7 @@ static void memory_file_is_truncated(void **state)
 		settle(a, b);
 		stream_both(&good);
 	}
+	assert_int_equal(rig_refused(*state, 2, "memory_gone"), 5);
 	good.to = rig_open(*state, 2, NULL); /* and the port takes the next front-end */
 	good.to_port = 2;
 	stream_both(&good);
@@ -408,6 +410,7 @@ static void calls_that_block_harm_their_own_session_only(void **state)
 	stream_both(&good);
 	assert_in_range((clock_ns() - start) / 1000000, 0, MARGIN_MS);
 	assert_true(channel_closed(c->fe.sock, MARGIN_MS));
+	assert_int_equal(rig_refused(*state, 2, "call_blocked"), 1);
 	driver_close(c);
 	rig_wait_state(*state, 2, "waiting");
 	settle(a, b);
