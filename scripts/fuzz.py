@@ -4,6 +4,7 @@ What a target finds worth keeping goes to fuzz/corpus/TARGET, what makes it fail
 last run to fuzz/TARGET.log. `--keep` writes the smallest corpus that reaches as much back into the tree.
 """
 import argparse
+import filecmp
 import glob
 import math
 import os
@@ -90,23 +91,37 @@ class Run:
         return code == 0
 
 
-def fuzz(names, seconds, jobs):
-    waiting, running, good = list(names), [], True
+def turns_of(names, seconds, jobs):
+    """How many turns each target has: such that all who work at a time end at the same time."""
+    turns = math.ceil(seconds / ROUND_SECONDS)
+    while turns * len(names) % jobs:
+        turns += 1
+    return turns
+
+
+def fuzz(names, seconds, jobs, turns):
+    waiting, running, good, started = list(names) * turns, [], True, time.monotonic()
     while waiting or running:
         while waiting and len(running) < jobs:
-            running.append(Run(waiting.pop(0), seconds))
+            running.append(Run(waiting.pop(0), seconds / turns))
         good &= running.pop(0).result()
+        if turns > 1 and len(waiting) % len(names) == 0 and waiting:
+            print(f"[{time.monotonic() - started:5.0f} s] {len(waiting) // len(names)} turns of each to go", flush=True)
     return good
 
 
 def keep(names):
-    """A small set of short inputs that reaches the code that all do, however often."""
+    """The fewest short inputs that reach the code that all do, however often; seeds are run in any case."""
     for target in names:
         with tempfile.TemporaryDirectory() as smallest:
             sources = [path for path in (os.path.join(TREE, target), folder("corpus", target), folder("seeds", target))
                        if os.path.isdir(path)]
-            subprocess.run([program("fuzz", target), "-merge=1", "-use_counters=0", f"-max_len={KEEP_BYTES}", "-handle_bus=0", smallest,
-                            *sources], check=True, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            subprocess.run([program("fuzz", target), "-set_cover_merge=1", "-use_counters=0", f"-max_len={KEEP_BYTES}",
+                            "-handle_bus=0", smallest, *sources], check=True, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            for seed in glob.glob(os.path.join(folder("seeds", target), "*")):
+                for path in glob.glob(os.path.join(smallest, "*")):
+                    if filecmp.cmp(seed, path, shallow=False):
+                        os.unlink(path)
             shutil.rmtree(os.path.join(TREE, target), ignore_errors=True)
             shutil.copytree(smallest, os.path.join(TREE, target))
         print(f"  {target}: {len(os.listdir(os.path.join(TREE, target)))} inputs")
@@ -129,14 +144,11 @@ def main():
         seconds = max(1, arguments.hours * 3600 * arguments.jobs / len(names))
     build()
     started = time.monotonic()
-    rounds = math.ceil(seconds / ROUND_SECONDS)
-    print(f"{len(names)} targets, {rounds} x {seconds / rounds:.0f} s each, {arguments.jobs} at a time; what they find "
-          f"is in {FOUND}", flush=True)
-    good = True
-    for number in range(rounds):
-        if rounds > 1:
-            print(f"[{(time.monotonic() - started) / 60:4.0f} min] round {number + 1} of {rounds}", flush=True)
-        good &= fuzz(names, seconds / rounds, arguments.jobs)
+    jobs = min(arguments.jobs, len(names))
+    turns = turns_of(names, seconds, jobs)
+    print(f"{len(names)} targets, {turns} x {seconds / turns:.0f} s each, {jobs} at a time; what they find is in {FOUND}",
+          flush=True)
+    good = fuzz(names, seconds, jobs, turns)
     print(f"{time.monotonic() - started:.0f} s; crashes: {len(os.listdir(folder('crashes')))} in {folder('crashes')}")
     if arguments.keep:
         keep(names)
