@@ -10,13 +10,14 @@
 
 struct poll_limits poll_limits(uint64_t wakeup, uint64_t per_us, bool scarce)
 {
-	uint64_t cost = MIN(MAX(wakeup, POLL_WAKEUP_MIN_US * per_us), POLL_WAKEUP_MAX_US * per_us);
+	uint64_t least = POLL_WAKEUP_MIN_US * per_us, most = POLL_WAKEUP_MAX_US * per_us;
+	uint64_t cost = wakeup ? MIN(MAX(wakeup, least), most) : most;
 
 	if (scarce)
 		cost = POLL_RECHECK_US * per_us;
 	return (struct poll_limits){
 		.shortest = cost,
-		.longest = scarce ? cost : cost * 5 / 2,
+		.longest = scarce ? cost : 2 * cost,
 		.recheck = POLL_RECHECK_US * per_us,
 		.gap_max = POLL_GAP_MAX_US * per_us,
 	};
@@ -34,17 +35,28 @@ void poll_found(struct poll_state *state, uint64_t now, const struct poll_limits
 	state->last = now;
 }
 
-bool poll_give_up(const struct poll_state *state, uint64_t now, const struct poll_limits *limits)
+void poll_found_any(struct poll_state *all, uint64_t now, const struct poll_limits *limits)
 {
-	uint64_t window;
+	if (!all->last || clock_since(all->last, now) > limits->recheck)
+		poll_found(all, now, limits);
+	else
+		all->last = now;
+}
+
+bool poll_give_up(const struct poll_state *state, const struct poll_state *all, uint64_t now,
+		  const struct poll_limits *limits)
+{
+	uint64_t window, gap = state->gap;
 
 	if (limits->always)
 		return false;
 	if (!state->last)
 		return true;
-	if (!state->gap || state->gap > limits->longest)
+	if (all->gap && all->gap < gap)
+		gap = all->gap;
+	if (!gap || gap > limits->longest)
 		window = limits->recheck;
 	else
-		window = MIN(MAX(state->gap * POLL_GAPS, limits->shortest), limits->longest);
+		window = MIN(MAX(gap * POLL_GAPS, limits->shortest), limits->longest);
 	return clock_since(state->last, now) >= window;
 }

@@ -6,6 +6,11 @@
  * Polling costs CPU for as long as it lasts, arming costs a wake-up at the next arrival. So a queue
  * is polled for a few of its own mean gaps, if that is less than a bound, and otherwise not at all.
  *
+ * A worker that polls one queue is awake for all of them, and what comes to one is often the answer
+ * to what came to another. So a queue is also polled if its worker as a whole will not be without
+ * work for long: two guests that sleep until they are called, and are asked and answer, have twice
+ * the round trips then, for less CPU time each, as a wake-up takes longer than what is waited for.
+ *
  * What a wake-up costs differs by ten between hosts, so it is measured when the workers start, and
  * all bounds follow from it. A window of 0 costs 12 us of latency at 100 kpps where one of 50 us
  * costs a third of a CPU at 10 kpps and gains little there (docs/performance.md): no one window
@@ -24,8 +29,11 @@
 #define POLL_GAP_MAX_US 1000u
 /* An arrival's part in the moving mean: one in this many. */
 #define POLL_WEIGHT 8u
-/* What a wake-up is believed to cost: a machine that was busy when it was measured exaggerates. */
-#define POLL_WAKEUP_MIN_US 4u
+/*
+ * What a wake-up is believed to cost at least, so that 100 000 frames a second are polled for
+ * everywhere, and at most: a machine that was busy when it was measured exaggerates.
+ */
+#define POLL_WAKEUP_MIN_US 12u
 #define POLL_WAKEUP_MAX_US 40u
 
 struct poll_limits {
@@ -42,9 +50,10 @@ struct poll_limits {
 };
 
 /*
- * `wakeup`: what one costs; `per_us`: units of time in a microsecond. `scarce`: CPU time is
- * rationed to less than the workers could use. Whatever polling takes is missing later then, when
- * the kernel stops all of them for tens of milliseconds, so no queue is polled for long.
+ * `wakeup`: what one costs, 0 if that is not known; `per_us`: units of time in a microsecond.
+ * `scarce`: CPU time is rationed to less than the workers could use. Whatever polling takes is
+ * missing later then, when the kernel stops all of them for tens of milliseconds, so no queue is
+ * polled for long.
  */
 struct poll_limits poll_limits(uint64_t wakeup, uint64_t per_us, bool scarce);
 
@@ -56,7 +65,15 @@ struct poll_state {
 /* Work was found at `now`. */
 void poll_found(struct poll_state *state, uint64_t now, const struct poll_limits *limits);
 
-/* None was found at `now`: true to arm the queue. */
-bool poll_give_up(const struct poll_state *state, uint64_t now, const struct poll_limits *limits);
+/*
+ * Work was found at `now` in any of a worker's queues. The gap of `all` is the mean of silences
+ * alone, between the last work and this, that were longer than a recheck: a request and what is
+ * answered at once are not two arrivals in half the time.
+ */
+void poll_found_any(struct poll_state *all, uint64_t now, const struct poll_limits *limits);
+
+/* None was found at `now`: true to arm the queue. `all`: of the worker that has it. */
+bool poll_give_up(const struct poll_state *state, const struct poll_state *all, uint64_t now,
+		  const struct poll_limits *limits);
 
 #endif

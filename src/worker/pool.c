@@ -115,7 +115,7 @@ int pool_start(struct pool *pool, bool always_poll, struct error *err)
 	struct sigaction action = { .sa_handler = watchdog_handler };
 
 	sigaction(WATCHDOG_SIGNAL, &action, NULL);
-	pool->wakeup = wakeup_measure();
+	pool->wakeup = wakeup_measure(pool->worker[0].cpu);
 	for (; pool->started < pool->n; pool->started++) {
 		struct worker *w = &pool->worker[pool->started];
 		int r;

@@ -49,7 +49,7 @@ static void wake_queue(struct port_queue *q)
 /* Work was not found: go on polling, or ask for a kick. */
 static void rest(struct worker *w, struct port_queue *q, uint64_t now)
 {
-	if (!poll_give_up(&q->poll, now, &w->limits))
+	if (!poll_give_up(&q->poll, &w->poll, now, &w->limits))
 		return;
 	if (q->port->ops->arm(q))
 		q->port->ops->disarm(q); /* something came in between */
@@ -119,6 +119,7 @@ static bool turn(struct worker *w, struct port_queue *q, uint64_t *now)
 	switch_forward(w->sw, q, b, &w->calls, begin);
 	ops->complete(q, b, &w->calls);
 	poll_found(&q->poll, begin, &w->limits);
+	poll_found_any(&w->poll, begin, &w->limits);
 	charge(w, q, now);
 	count(&w->bursts, 1);
 	count(&w->frames, b->n);

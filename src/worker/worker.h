@@ -45,8 +45,9 @@ struct worker {
 	struct virtq_calls calls cache_aligned;
 	struct batch *batch;
 	struct call_state call;
-	unsigned pass;	 /* counts the rounds over its queues */
-	uint64_t looked; /* when it looked at armed ones last */
+	struct poll_state poll; /* of all its queues together */
+	unsigned pass;		/* counts the rounds over its queues */
+	uint64_t looked;	/* when it looked at armed ones last */
 
 	/* Written by the worker, read by control. */
 	uint64_t busy_cycles, frames, bursts, sleeps;

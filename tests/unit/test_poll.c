@@ -12,13 +12,14 @@
 #define WAKEUP 20u   /* us */
 
 static struct poll_limits limits;
+static const struct poll_state alone; /* no other queue of the worker is known of */
 
 /* For how many microseconds after the last arrival the queue is polled. */
 static unsigned window_us(const struct poll_state *state)
 {
 	unsigned us = 0;
 
-	while (!poll_give_up(state, state->last + (uint64_t)us * PER_US, &limits))
+	while (!poll_give_up(state, &alone, state->last + (uint64_t)us * PER_US, &limits))
 		us++;
 	return us;
 }
@@ -43,10 +44,10 @@ static void the_window_follows_the_arrival_rate(void **state)
 		{ 5000, WAKEUP },
 		{ 8000, 32 },
 		{ 10000, 40 },
-		{ 12500, WAKEUP * 5 / 2 },
-		{ 30000, WAKEUP * 5 / 2 },
-		{ 49000, WAKEUP * 5 / 2 },
-		{ 51000, POLL_RECHECK_US },
+		{ 12500, WAKEUP * 2 },
+		{ 30000, WAKEUP * 2 },
+		{ 39000, WAKEUP * 2 },
+		{ 41000, POLL_RECHECK_US },
 		{ 100000, POLL_RECHECK_US },
 		{ 1000000, POLL_RECHECK_US },
 		{ 1000000000, POLL_RECHECK_US },
@@ -63,8 +64,8 @@ static void a_queue_that_never_had_work_is_armed_at_once(void **state)
 {
 	struct poll_state s = { 0 };
 
-	assert_true(poll_give_up(&s, 5, &limits));
-	assert_true(poll_give_up(&s, UINT64_MAX, &limits));
+	assert_true(poll_give_up(&s, &alone, 5, &limits));
+	assert_true(poll_give_up(&s, &alone, UINT64_MAX, &limits));
 }
 
 static void one_arrival_tells_no_rate(void **state)
@@ -106,7 +107,7 @@ static void a_hiccup_of_a_busy_queue_does_not_arm_it(void **state)
 {
 	struct poll_state s = load(PER_US / 5, 1000);
 
-	assert_false(poll_give_up(&s, s.last + 15u * PER_US, &limits));
+	assert_false(poll_give_up(&s, &alone, s.last + 15u * PER_US, &limits));
 }
 
 static void a_clock_that_steps_back_is_no_age(void **state)
@@ -114,7 +115,7 @@ static void a_clock_that_steps_back_is_no_age(void **state)
 	struct poll_state s = load(1 * PER_US, 100);
 	uint64_t gap = s.gap;
 
-	assert_false(poll_give_up(&s, s.last - 100, &limits));
+	assert_false(poll_give_up(&s, &alone, s.last - 100, &limits));
 	poll_found(&s, s.last - 100, &limits);
 	assert_true(s.gap > 0 && s.gap <= gap);
 }
@@ -134,14 +135,48 @@ static void rare_arrivals_cost_little_and_dense_ones_find_the_queue_polled(void 
 	}
 }
 
+/* Each of two queues has a frame every 2 * `gap_us`, `gap_us` after the other one's. */
+static unsigned window_of_one_in_two_us(unsigned gap_us, unsigned answer_us)
+{
+	struct poll_state queue[2] = { 0 }, all = { 0 };
+	uint64_t now = 1000000;
+	unsigned us = 0;
+
+	for (unsigned i = 0; i < 200; i++) {
+		now += (uint64_t)(i % 2 ? answer_us : 2 * gap_us - answer_us) * PER_US;
+		poll_found(&queue[i % 2], now, &limits);
+		poll_found_any(&all, now, &limits);
+	}
+	while (!poll_give_up(&queue[1], &all, now + (uint64_t)us * PER_US, &limits))
+		us++;
+	return us;
+}
+
+static void a_worker_that_hears_from_another_queue_soon_stays_awake(void **state)
+{
+	static const struct {
+		unsigned gap_us, answer_us, window;
+	} rows[] = {
+		{ 15, 15, WAKEUP * 2 },	     /* each queue by itself is polled */
+		{ 30, 30, WAKEUP * 2 },	     /* both together are */
+		{ 50, 50, POLL_RECHECK_US }, /* not even they */
+		{ 30, 1, POLL_RECHECK_US },  /* answered at once, and then nothing for 59 us */
+		{ 15, 1, WAKEUP * 2 },
+	};
+
+	for (unsigned i = 0; i < ARRAY_SIZE(rows); i++)
+		assert_in_range(window_of_one_in_two_us(rows[i].gap_us, rows[i].answer_us),
+				rows[i].window, rows[i].window + 1);
+}
+
 static void a_worker_that_always_polls_arms_nothing(void **state)
 {
 	struct poll_limits always = limits;
 	struct poll_state none = { 0 }, rare = load((uint64_t)1000000 * PER_US, 100);
 
 	always.always = true;
-	assert_false(poll_give_up(&none, UINT64_MAX, &always));
-	assert_false(poll_give_up(&rare, UINT64_MAX, &always));
+	assert_false(poll_give_up(&none, &alone, UINT64_MAX, &always));
+	assert_false(poll_give_up(&rare, &alone, UINT64_MAX, &always));
 }
 
 static void the_bounds_follow_what_a_wake_up_costs(void **state)
@@ -149,8 +184,8 @@ static void the_bounds_follow_what_a_wake_up_costs(void **state)
 	static const struct {
 		unsigned wakeup_ns, shortest, longest;
 	} rows[] = {
-		{ 0, 4, 10 },	   { 3000, 4, 10 },    { 8000, 8, 20 },
-		{ 20000, 20, 50 }, { 40000, 40, 100 }, { 3000000, 40, 100 },
+		{ 0, 40, 80 },	   { 3000, 12, 24 },  { 15000, 15, 30 },
+		{ 20000, 20, 40 }, { 40000, 40, 80 }, { 3000000, 40, 80 },
 	};
 
 	for (unsigned i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -177,7 +212,7 @@ static void rationed_time_is_not_spent_on_polling(void **state)
 
 		for (unsigned i = 0; i < 100; i++)
 			poll_found(&s, now += gap, &scarce);
-		assert_true(poll_give_up(&s, now + POLL_RECHECK_US * PER_US, &scarce));
+		assert_true(poll_give_up(&s, &alone, now + POLL_RECHECK_US * PER_US, &scarce));
 	}
 }
 
@@ -191,6 +226,7 @@ int main(void)
 		cmocka_unit_test(a_hiccup_of_a_busy_queue_does_not_arm_it),
 		cmocka_unit_test(a_clock_that_steps_back_is_no_age),
 		cmocka_unit_test(rare_arrivals_cost_little_and_dense_ones_find_the_queue_polled),
+		cmocka_unit_test(a_worker_that_hears_from_another_queue_soon_stays_awake),
 		cmocka_unit_test(a_worker_that_always_polls_arms_nothing),
 		cmocka_unit_test(the_bounds_follow_what_a_wake_up_costs),
 		cmocka_unit_test(rationed_time_is_not_spent_on_polling),
