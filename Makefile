@@ -7,7 +7,7 @@ HOURS  := 1
 BINARY := $(BUILD)/ringway
 
 .DEFAULT_GOAL := all
-.PHONY: all demo check check-guests check-hostile check-matrix check-threads coverage fuzz bench bench-guests bench-host bench-taps bench-scale bench-instructions lint format install clean help
+.PHONY: all demo check check-guests check-hostile check-matrix check-threads coverage fuzz bench bench-guests bench-host bench-taps bench-scale bench-workers bench-instructions lint format install clean help
 
 all: ## build build/ringway
 	@scripts/deps build
@@ -74,6 +74,12 @@ bench-scale: ## start-up, memory and idle CPU time of a switch with a thousand p
 	@$(MAKE) --no-print-directory all
 	@ninja -C $(BUILD) --quiet bench/idle_guests
 	@python3 bench/scale.py --build $(BUILD)
+
+bench-workers: ## two workers against one, each with guests of its own that need no CPU
+	@scripts/deps build
+	@$(MAKE) --no-print-directory all
+	@ninja -C $(BUILD) --quiet bench/workers
+	@for size in 64 1518; do $(BUILD)/bench/workers $$size || exit 1; done
 
 bench-instructions: ## instructions per frame of each stage, by callgrind, into docs/instructions.md
 	@scripts/deps check
