@@ -49,7 +49,7 @@ fuzz: ## run all fuzz targets for HOURS (1), two at a time; what they find is in
 	@scripts/deps fuzz
 	@python3 scripts/fuzz.py --hours $(HOURS)
 
-bench: ## compare with DPDK's testpmd and Open vSwitch in one run (root for the latter; a quarter of an hour)
+bench: ## compare with DPDK's testpmd and Open vSwitch in one run (root for the latter; half an hour)
 	@scripts/deps bench || echo 'going on without what is missing' >&2
 	@$(MAKE) --no-print-directory all
 	@python3 bench/compare.py --binary $(BINARY)

@@ -30,16 +30,24 @@ from bench.sides import PEERS, Ringway  # noqa: E402
 from rig import RigError, testpmd  # noqa: E402
 
 FRAMES = ["64", "256", "1518"]
+LARGE = ["9000", "imix", "tso"]
 RINGS = ["split", "packed"]
+FORMS = ["split+indirect", "split+-mergeable", "packed+in_order"]
 TOUCH = ["live", "data"]
+MACS = [1, 64, 2048]
+QUEUES = [1, 2, 4]
 CELLS = [
     *(Cell("loop", *what) for what in itertools.product(FRAMES, TOUCH, RINGS)),
-    *(Cell("loop", "tso", touch, "split") for touch in TOUCH),
-    *(Cell("single", "64", "live", ring) for ring in RINGS),
+    *(Cell("loop", frame, touch, "split") for frame in LARGE for touch in TOUCH),
+    *(Cell("loop", "64", "live", ring) for ring in FORMS),
+    *(Cell("loop", "64", "live", "split", macs=macs) for macs in MACS[1:]),
+    *(Cell("loop", "64", "live", "split", queues=queues) for queues in QUEUES[1:]),
+    *(Cell(load, "64", "live", ring) for load in ("single", "hundred", "open") for ring in RINGS),
     *(Cell("dpdk", frame, "live", ring) for frame in FRAMES for ring in RINGS),
 ]
-CHOICES = {"loads": "load", "frames": "frame", "touch": "touch", "rings": "ring"}  # option: part of a cell
-OVERHEAD_SECONDS = {"loop": 0.8, "single": 0.8, "dpdk": 4}  # of a run, besides what is measured
+CHOICES = {"loads": "load", "frames": "frame", "touch": "touch", "rings": "ring", "macs": "macs",
+           "queues": "queues"}  # option: part of a cell
+OVERHEAD_SECONDS = {"loop": 0.8, "single": 0.8, "hundred": 0.8, "open": 0.8, "dpdk": 4}  # of a run, besides what is measured
 PROBE_SECONDS = 0.02
 
 
@@ -103,19 +111,20 @@ class Comparison:
         for number in range(1, self.args.passes + 1):
             self.passes.append({})
             for cell, sides in plan:
-                say(f"pass {number} of {self.args.passes}: {' '.join(cell)}")
+                say(f"pass {number} of {self.args.passes}: {name_of(cell)}")
                 self.passes[-1][cell] = self._turns(cell, sides)
 
     def _warm_up(self, plan):
         """Memory is touched for the first time, guests are seen for the first time, and what cannot be done is found out."""
-        for cell, sides in {(cell.load, cell.frame == "tso"): (cell, sides) for cell, sides in reversed(plan)}.values():
-            say(f"warming up: {' '.join(cell)}")
+        for cell, sides in {(cell.load, cell.frame == "tso", cell.queues): (cell, sides)
+                            for cell, sides in reversed(plan)}.values():
+            say(f"warming up: {name_of(cell)}")
             self._turns(cell, [name for name in sides if name != ITSELF])
 
     def _turns(self, cell, sides):
         runs = {name: [] for name in sides}
         for name in [*sides, *reversed(sides)]:
-            what = f"{name}, {' '.join(cell)}"
+            what = f"{name}, {name_of(cell)}"
             if what in self.skipped:
                 continue
             try:
@@ -129,6 +138,10 @@ class Comparison:
 
     def _probe(self):
         return ringway_load(self.args, self.sides[FIRST].sockets, Cell("loop", "64", "live", "split"), PROBE_SECONDS)
+
+
+def name_of(cell):
+    return " ".join(map(str, cell[:4])) + f", {cell.macs} MACs" * (cell.macs > 1) + f", {cell.queues} queues" * (cell.queues > 1)
 
 
 def say(text):
@@ -146,17 +159,22 @@ def parse_args():
     parser.add_argument("--binary", type=Path, default=Path("build/ringway"), help="the ringway to measure (build/ringway)")
 
     def some_of(option, choices, what):
+        names = {str(choice): choice for choice in choices}
+
         def words(text):
-            if not set(text.split(",")) <= set(choices):
-                raise argparse.ArgumentTypeError(f"takes some of {','.join(choices)}")
-            return text.split(",")
-        parser.add_argument(option, type=words, default=list(choices), metavar=",".join(choices), help=what)
+            if not set(text.split(",")) <= set(names):
+                raise argparse.ArgumentTypeError(f"takes some of {','.join(names)}")
+            return [names[word] for word in text.split(",")]
+        parser.add_argument(option, type=words, default=list(choices), metavar=",".join(names), help=what)
 
     some_of("--peers", PEERS, "switches beside it: testpmd in io mode between two vhost ports, Open vSwitch with DPDK")
-    some_of("--loads", OVERHEAD_SECONDS, "many frames under way, one, or many from DPDK's own driver")
-    some_of("--frames", [*FRAMES, "tso"], "bytes, or 64 KB of TCP to be cut")
+    some_of("--loads", OVERHEAD_SECONDS, "many frames under way, one, a hundred, a million a second at random times one way, or many "
+            "from DPDK's own driver")
+    some_of("--frames", [*FRAMES, *LARGE], "bytes; 64, 570 and 1518 bytes, 7 to 4 to 1; or 64 KB of TCP to be cut")
     some_of("--touch", TOUCH, "what guests touch: the first cache line of a frame, or every byte")
-    some_of("--rings", RINGS, "form of the rings")
+    some_of("--rings", [*RINGS, *FORMS], "form of the rings")
+    some_of("--macs", MACS, "addresses of each guest")
+    some_of("--queues", QUEUES, "queue pairs of each guest")
     parser.add_argument("--passes", type=int, default=3, help="each has two runs of every switch in every cell (3)")
     parser.add_argument("--seconds", type=float, default=1, help="of each run (1)")
     parser.add_argument("--generator-cpu", type=int, default=0, metavar="CPU")

@@ -4,7 +4,8 @@ import statistics
 
 FIRST = "ringway"
 ITSELF = "itself"  # measured twice: what differs is noise
-OWN_SPLIT = "its split"  # packed rings beside split ones
+# Ringway's cells beside its own, with this in place of what they have: packed rings beside split ones.
+OWN = {"its split": {"ring": "split"}, "its 1 MAC": {"macs": 1}, "its 1 queue": {"queues": 1}}
 NOISY = "noisy"  # the class of runs during which others had the CPUs, too
 SWITCH_BOUND = 0.95  # busy for so much of the time: the frames per second are the switch's
 FIGURES = ("cycles_per_frame", "frames_per_s", "burst", "busy")
@@ -23,10 +24,11 @@ def summarise(passes):
         sides = list(dict.fromkeys(side for one in passes for side in one.get(cell, {})))
         for peer in [side for side in sides if side != FIRST]:
             rows += rows_of(cell, peer, [(one[cell].get(FIRST, []), one[cell].get(peer, [])) for one in passes if cell in one])
-        split = cell._replace(ring="split")
-        if split != cell:
-            rows += rows_of(cell, OWN_SPLIT, [(one[cell].get(FIRST, []), one[split].get(FIRST, []))
-                                              for one in passes if cell in one and split in one])
+        for name, part in OWN.items():
+            other = cell._replace(**part)
+            if other != cell:
+                rows += rows_of(cell, name, [(one[cell].get(FIRST, []), one[other].get(FIRST, []))
+                                             for one in passes if cell in one and other in one])
     return rows
 
 
@@ -60,8 +62,8 @@ def row_of(cell, peer, kind, pairs):
 
 def bound_by(cell, kind, busy):
     """What frames per second were limited by."""
-    if cell.load == "single":
-        return "latency"
+    if cell.load in ("single", "open"):
+        return {"single": "latency", "open": "rate"}[cell.load]
     if kind == NOISY:
         return "others"
     return "switch" if busy >= SWITCH_BOUND else "generator"
@@ -83,11 +85,11 @@ def loss(side):
 
 
 def print_table(rows):
-    lines = [["load", "frame", "touch", "ring", "against", "class", "pairs", "cycles/frame", "frames/s", "bound by",
+    lines = [["load", "frame", "touch", "ring", "macs", "queues", "against", "class", "pairs", "cycles/frame", "frames/s", "bound by",
               "cycles", "M frames/s", "burst", "lost"]]
     for row in rows:
         lines.append([
-            *(str(row[key]) for key in ("load", "frame", "touch", "ring", "against", "class", "pairs")),
+            *(str(row[key]) for key in ("load", "frame", "touch", "ring", "macs", "queues", "against", "class", "pairs")),
             ratio(row["ratio_cycles_per_frame"]), ratio(row["ratio_frames_per_s"]), both(row, lambda side: side["bound_by"]),
             both(row, lambda side: f"{side['cycles_per_frame'][0]:.0f}"),
             both(row, lambda side: f"{side['frames_per_s'][0] / 1e6:.2f}"),

@@ -16,15 +16,19 @@ TRIES = 3  # to connect: a switch may still be at taking leave of the guests bef
 SETTLE_SECONDS = 15  # until frames pass: Open vSwitch needs some after guests have connected
 WINDOW = 256  # frames under way
 
-# load: "loop" keeps WINDOW frames under way both ways, "single" one there or back; "dpdk" is "loop" with DPDK's driver.
-# frame: bytes or "tso". touch: what guests touch of a frame, its first line ("live") or every byte ("data").
-Cell = collections.namedtuple("Cell", "load frame touch ring")
+# load: "loop" keeps WINDOW frames under way both ways, "single" one there or back, "hundred" a hundred; "open" sends OPEN_RATE frames
+# a second one way at random times; "dpdk" is "loop" with DPDK's driver. frame: bytes, "imix" or "tso". touch: what guests touch of a
+# frame, its first line ("live") or every byte ("data"). ring: as after --ring, with "+" for ",". macs: of each guest. queues: pairs.
+Cell = collections.namedtuple("Cell", "load frame touch ring macs queues", defaults=(1, 1))
+OPEN_RATE = 1_000_000
+OPTIONS = {"loop": ["load"], "single": ["latency"], "hundred": ["latency", "--window", "100"],
+           "open": ["load", "--oneway", "--rate", str(OPEN_RATE)]}
 
 
 def ringway_load(args, sockets, cell, seconds):
     """The project's own generator."""
-    command = [str(args.binary), "bench", "latency" if cell.load == "single" else "load", "--json",
-               "--a", str(sockets[0]), "--b", str(sockets[1]), "--size", cell.frame, "--ring", cell.ring,
+    command = [str(args.binary), "bench", *OPTIONS[cell.load], "--json", "--a", str(sockets[0]), "--b", str(sockets[1]),
+               "--size", cell.frame, "--ring", cell.ring.replace("+", ","), "--macs", str(cell.macs), "--queues", str(cell.queues),
                "--seconds", str(seconds), "--cpu", str(args.generator_cpu), *(["--data"] * (cell.touch == "data"))]
     for _ in range(TRIES):
         try:
@@ -61,7 +65,7 @@ def loop(guests, cell, seconds):
 
 def measure(args, side, cell, seconds, probe):
     """One run. `probe` is a short run of another switch, for what the CPUs are like."""
-    side.begin(cell.frame)
+    side.begin(cell)
     watch = Watch(args, side)
     try:
         if cell.load == "dpdk":

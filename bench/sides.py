@@ -22,7 +22,7 @@ def sockets(folder):
 class Counting:
     """A side whose counters run on: what they counted is their difference."""
 
-    def begin(self, _frame):
+    def begin(self, _cell):
         self.before = self.usage()
 
     def end(self):
@@ -47,23 +47,25 @@ class Ringway(Counting):
 class TestpmdIo:
     """What comes in at one vhost port goes out at the other: two copies, no switching.
 
-    One for frames with segmentation offload, and one without: to offer it costs something with every frame.
+    One for each number of queues, and one for frames with segmentation offload, as to offer it costs something with every frame.
     """
 
     def __init__(self, args, folder):
+        self.args, self.folder = args, folder
         self.switches = {}
-        try:
-            for segmented in (False, True):
-                place = folder / ("tso" if segmented else "plain")
-                place.mkdir()
-                self.switches[segmented] = testpmd.VhostSwitch(place, f"io-{place.name}", sockets(place), cpu=args.switch_cpu,
-                                                               main_cpu=args.generator_cpu, segmented=segmented)
-        except BaseException:
-            self.close()
-            raise
+        self._switch(False, 1)
 
-    def begin(self, frame):
-        self.switch = self.switches[frame == "tso"]
+    def _switch(self, segmented, queues):
+        if (segmented, queues) not in self.switches:
+            place = self.folder / f"{'tso' if segmented else 'plain'}-{queues}"
+            place.mkdir()
+            self.switches[segmented, queues] = testpmd.VhostSwitch(
+                place, f"io-{place.name}", sockets(place), cpu=self.args.switch_cpu, main_cpu=self.args.generator_cpu,
+                queues=queues, segmented=segmented)
+        return self.switches[segmented, queues]
+
+    def begin(self, cell):
+        self.switch = self._switch(cell.frame == "tso", cell.queues)
         self.sockets = sockets(self.switch.log.parent)
         self.switch.start()
 
@@ -85,11 +87,13 @@ class OvsDpdk(Counting):
         self.sockets = self.switch.sockets
         self.switch.rest()
 
-    def begin(self, frame):
-        if frame == "tso":
+    def begin(self, cell):
+        if cell.frame == "tso":
             raise RigError("it takes segmented frames only where it is the client of the socket")
+        if cell.queues > 1:
+            raise RigError("its ports have one queue")
         self.switch.wake()
-        super().begin(frame)
+        super().begin(cell)
 
     def usage(self):
         return Usage(*self.switch.stats(), None)  # it counts drops per port, every 5 s, while a guest is there

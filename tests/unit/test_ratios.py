@@ -51,6 +51,10 @@ def main():
     with tap.test("packed rings are compared with split ones of the same pass"):
         passes = [{SPLIT: {"ringway": [run(100)]}, PACKED: {"ringway": [run(80)]}}]
         assert one(summarise(passes), against="its split")["ratio_cycles_per_frame"][0] == 0.8
+    with tap.test("so are many addresses and queues with one of them"):
+        many = SPLIT._replace(macs=64), SPLIT._replace(queues=4)
+        rows = summarise([{cell: {"ringway": [run(cycles)]} for cell, cycles in zip((SPLIT, *many), (100, 150, 120))}])
+        assert [one(rows, against=name)["ratio_cycles_per_frame"][0] for name in ("its 1 MAC", "its 1 queue")] == [1.5, 1.2], rows
     with tap.test("it is said what bound the rate"):
         passes = [{cell: {"ringway": [run(10, busy=0.6)], "peer": [run(20, busy=0.99)]} for cell in (SPLIT, SINGLE)}]
         bound = {row["load"]: (row["ringway"]["bound_by"], row["peer"]["bound_by"]) for row in summarise(passes)}
