@@ -6,6 +6,7 @@
 #include "pool_rig.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -302,6 +303,17 @@ static void a_queue_may_go_while_it_is_moved(void **state)
 	}
 }
 
+static cpu_set_t cpus_at_start;
+
+/* All workers that were made have measured one; what is started later would inherit the CPUs. */
+static void measuring_a_wake_up_gives_the_thread_its_cpus_back(void **state)
+{
+	cpu_set_t now;
+
+	sched_getaffinity(0, sizeof(now), &now);
+	assert_true(CPU_EQUAL(&now, &cpus_at_start));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -316,7 +328,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(who_takes_more_than_a_turn_sits_turns_out, setup,
 						teardown),
 		cmocka_unit_test(a_queue_may_go_while_it_is_moved),
+		cmocka_unit_test(measuring_a_wake_up_gives_the_thread_its_cpus_back),
 	};
 
+	sched_getaffinity(0, sizeof(cpus_at_start), &cpus_at_start);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
