@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from guests import GIB, arguments_of, interleave, summarize  # noqa: E402
+from guests import GIB, arguments_of, interleave, parser_of, summarize  # noqa: E402
 from rig import RigError, scratch, traffic  # noqa: E402
 from rig.guest import Guest  # noqa: E402
 from rig.host import HostPair, Peer  # noqa: E402
@@ -98,7 +98,7 @@ def outside(side):
 
 
 def main():
-    arguments = arguments_of(__doc__, "build/host.json")
+    arguments = arguments_of(parser_of(__doc__, "build/host.json"))
     makers = {"ringway": lambda: HostPair(arguments.binary), "tap": Tap, "passt": Passt}
     if not shutil.which("passt"):
         print("no passt: apt-get install passt")

@@ -11,11 +11,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from guests import GIB, arguments_of, interleave, summarize  # noqa: E402
+from guests import GIB, arguments_of, busy_seconds, interleave, parser_of, summarize  # noqa: E402
 from rig import scratch, traffic  # noqa: E402
 from rig.host import Peer  # noqa: E402
 from rig.pair import Plugged  # noqa: E402
-from rig.process import machine_seconds  # noqa: E402
 from rig.switch import Switch  # noqa: E402
 
 REST_SECONDS = 1
@@ -57,11 +56,6 @@ class Bridge(Side):
             subprocess.run([*ip, "set", f"port{number}", "master", "br0", "up"], check=True)
 
 
-def busy_seconds():
-    """CPU time of the whole machine that was not idle, nor another machine's."""
-    return sum(seconds for what, seconds in machine_seconds().items() if what not in ("idle", "iowait", "steal"))
-
-
 def measure(side, streams, seconds):
     """One run: Gbit/s, CPU seconds of the machine per GiB, and the CPUs that were busy before it."""
     before = busy_seconds()
@@ -74,7 +68,7 @@ def measure(side, streams, seconds):
 
 
 def main():
-    arguments = arguments_of(__doc__, "build/taps.json")
+    arguments = arguments_of(parser_of(__doc__, "build/taps.json"))
     summarize(interleave({side.name: lambda side=side: side(arguments.binary) for side in (Taps, Bridge)},
                          lambda side: measure(side, arguments.streams, arguments.seconds), arguments.repeat), arguments.out)
     return 0
