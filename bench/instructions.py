@@ -21,7 +21,7 @@ CASES = [
     ("64 KiB into 1.5 KiB buffers", 65535, 1536),
 ]
 STAGES = ["virtq_collect", "switch_forward", "virtq_deliver", "virtq_complete", "virtq_calls_look"]
-ROUNDS = 200
+ROUNDS = 400
 
 
 def count(stages, frame, buffer):

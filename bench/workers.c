@@ -150,7 +150,7 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < GUESTS; i++) {
 		guest[i].port.ops = &refilled;
 		rings_plug(&sw, &guest[i], i, frame_len, frame_len + BUFFER_SPACE,
-			   rings_form("plain"));
+			   rings_form("plain"), false);
 	}
 	for (unsigned i = 0; i < repeat; i++) {
 		struct found *f = *line_class(line_round_trip()) == 'X' ? &far : &near;
