@@ -10,6 +10,7 @@
  * that grows while it lives, and is spent by waiting.
  *
  * Pure; the state is a queue's. Times are in any one unit, of which `per_us` are a microsecond.
+ * What may be defined by -D is what bench/full.py compares.
  */
 #ifndef RINGWAY_POLICY_FULL_H
 #define RINGWAY_POLICY_FULL_H
@@ -21,23 +22,31 @@
  * milliseconds to refill its ring, one with KVM tens of microseconds; but either may not run for a
  * while on a busy machine, where with 5 ms eight times as much was lost.
  */
+#ifndef FULL_HOLD_US
 #define FULL_HOLD_US 20000u
+#endif
 
 /*
  * And how long in all for one that takes some: an emulated guest with a dozen buffers needs 80 us
  * for each of the 90 segments that a batch may come to.
  */
+#ifndef FULL_MOVING_US
 #define FULL_MOVING_US 50000u
+#endif
 
 /* How often a sleeping worker tries again: cheaper than making the receiver kick for room. */
 #define FULL_RETRY_US 100u
 
 /* The waits of a queue that sends to several: one part in this many of its time, and at most. */
-#define FULL_SHARE     8u
+#define FULL_SHARE 8u
+#ifndef FULL_CREDIT_US
 #define FULL_CREDIT_US 5000u
+#endif
 
 /* For so long after a change of receivers a queue is one that sends to several. */
+#ifndef FULL_SEVERAL_US
 #define FULL_SEVERAL_US 1000000u
+#endif
 
 struct full_state {
 	const void *receiver;  /* that was sent to last */
