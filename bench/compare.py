@@ -99,7 +99,8 @@ class Comparison:
             cells = [cell for cell in cells if cell.load != "dpdk"]
         before = None
         for cell in cells:
-            yield cell, [FIRST, *([ITSELF] if cell.load != before else []), *(name for name in self.sides if name != FIRST)]
+            peers = [name for name, side in self.sides.items() if name != FIRST and side.takes(cell)]
+            yield cell, [FIRST, *([ITSELF] if cell.load != before else []), *peers]
             before = cell.load
 
     def run(self):
@@ -167,7 +168,8 @@ def parse_args():
             return [names[word] for word in text.split(",")]
         parser.add_argument(option, type=words, default=list(choices), metavar=",".join(names), help=what)
 
-    some_of("--peers", PEERS, "switches beside it: testpmd in io mode between two vhost ports, Open vSwitch with DPDK")
+    some_of("--peers", PEERS, "switches beside it: testpmd in io mode between two vhost ports, Open vSwitch with DPDK, "
+            "and, with DPDK's driver alone, two taps on a Linux bridge")
     some_of("--loads", OVERHEAD_SECONDS, "many frames under way, one, a hundred, a million a second at random times one way, or many "
             "from DPDK's own driver")
     some_of("--frames", [*FRAMES, *LARGE], "bytes; 64, 570 and 1518 bytes, 7 to 4 to 1; or 64 KB of TCP to be cut")

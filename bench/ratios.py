@@ -49,28 +49,30 @@ def row_of(cell, peer, kind, pairs):
     row = {**cell._asdict(), "against": peer, "class": kind, "pairs": len(pairs)}
     for key in ("cycles_per_frame", "frames_per_s"):
         row[f"ratio_{key}"] = spread([statistics.mean(run[key] for run in ours) / statistics.mean(run[key] for run in theirs)
-                                      for ours, theirs in pairs])
+                                      for ours, theirs in pairs if all(run[key] for run in theirs)])
     for which, name in enumerate((FIRST, "peer")):
         runs = [run for pair in pairs for run in pair[which]]
         row[name] = {key: spread([run[key] for run in runs if run[key] is not None]) for key in FIGURES}
         row[name]["lost"] = sum(run["lost"] for run in runs)
         dropped = [run["dropped_by_switch"] for run in runs]
         row[name]["dropped_by_switch"] = None if None in dropped else sum(dropped)
-        row[name]["bound_by"] = bound_by(cell, kind, row[name]["busy"][0])
+        row[name]["bound_by"] = bound_by(cell, kind, row[name]["busy"])
     return row
 
 
 def bound_by(cell, kind, busy):
-    """What frames per second were limited by."""
+    """What frames per second were limited by; `busy` is a spread, or None where switch and generator are one thread."""
     if cell.load in ("single", "open"):
         return {"single": "latency", "open": "rate"}[cell.load]
     if kind == NOISY:
         return "others"
-    return "switch" if busy >= SWITCH_BOUND else "generator"
+    if not busy:
+        return "both"
+    return "switch" if busy[0] >= SWITCH_BOUND else "generator"
 
 
 def ratio(values):
-    return "{:.2f} ({:.2f}-{:.2f})".format(*values)
+    return "{:.2f} ({:.2f}-{:.2f})".format(*values) if values else "-"
 
 
 def both(row, form):
@@ -91,7 +93,7 @@ def print_table(rows):
         lines.append([
             *(str(row[key]) for key in ("load", "frame", "touch", "ring", "macs", "queues", "against", "class", "pairs")),
             ratio(row["ratio_cycles_per_frame"]), ratio(row["ratio_frames_per_s"]), both(row, lambda side: side["bound_by"]),
-            both(row, lambda side: f"{side['cycles_per_frame'][0]:.0f}"),
+            both(row, lambda side: f"{side['cycles_per_frame'][0]:.0f}" if side["cycles_per_frame"] else "-"),
             both(row, lambda side: f"{side['frames_per_s'][0] / 1e6:.2f}"),
             both(row, lambda side: f"{side['burst'][0]:.0f}" if side["burst"] else "-"), both(row, loss)])
     widths = [max(map(len, column)) for column in zip(*lines)]

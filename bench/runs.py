@@ -9,7 +9,7 @@ import time
 from bench.ratios import NOISY
 from rig import RigError
 from rig.process import machine_seconds
-from rig.testpmd import BURST, Guests
+from rig.testpmd import BURST
 
 DISTURBED = 0.1  # share of a CPU that others may take from a run; two pollers on one CPU halve each other
 TRIES = 3  # to connect: a switch may still be at taking leave of the guests before
@@ -40,12 +40,10 @@ def ringway_load(args, sockets, cell, seconds):
     raise RigError((done.stderr.strip() or f"the generator ended with status {done.returncode}").splitlines()[-1])
 
 
-def dpdk_load(args, sockets, cell, seconds, probe):
-    """Two virtio_user ports of testpmd: a second opinion, with another driver. The CPUs it does not look at: `probe` does."""
+def dpdk_load(args, side, cell, seconds, probe):
+    """Two ports of testpmd: a second opinion, with another driver. The CPUs it does not look at: `probe` does."""
     line = probe()
-    with tempfile.TemporaryDirectory() as folder, \
-         Guests(folder, "generator", sockets, cpu=args.generator_cpu,
-                options={"packed_vq": 1} if cell.ring == "packed" else {}) as guests:
+    with tempfile.TemporaryDirectory() as folder, side.dpdk_guests(folder, args, cell) as guests:
         end = time.monotonic() + SETTLE_SECONDS
         while loop(guests, cell, 0.1)["lost"]:
             if time.monotonic() > end:
@@ -69,24 +67,25 @@ def measure(args, side, cell, seconds, probe):
     watch = Watch(args, side)
     try:
         if cell.load == "dpdk":
-            load = dpdk_load(args, side.sockets, cell, seconds, probe)
+            load = dpdk_load(args, side, cell, seconds, probe)
         else:
             load = ringway_load(args, side.sockets, cell, seconds)
         disturbed = watch.disturbed()
     finally:
         usage = side.end()
-    if not usage.frames:
+    if usage.frames == 0:
         raise RigError(f"no frame passed {side.sockets[0]}")
-    cycles = usage.cycles / usage.frames
+    cycles = usage.cycles / usage.frames if usage.frames else None
     return {
         "class": NOISY if disturbed > DISTURBED else load["line_class"],
         "disturbed": disturbed,
         "cycles_per_frame": cycles,
         "frames_per_s": load["frames_per_s"],
-        "busy": cycles * load["frames_per_s"] / load["tsc_hz"],
+        "busy": cycles * load["frames_per_s"] / load["tsc_hz"] if cycles else None,
         "burst": usage.frames / usage.bursts if usage.bursts else None,
         "lost": load["lost"],
-        "dropped_by_switch": usage.dropped,
+        "dropped_by_switch": None if usage.dropped is None else usage.dropped.total(),
+        "dropped_at": usage.dropped,
         "generator": load,
     }
 

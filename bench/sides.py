@@ -3,7 +3,9 @@
 Between begin() and end() a side has `sockets` for two guests and counts what it does for them.
 """
 import collections
+import os
 import sys
+import types
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -11,7 +13,7 @@ from rig import RigError, ovs, testpmd  # noqa: E402
 from rig.switch import Switch  # noqa: E402
 
 # TSC cycles of the passes of the switch's loop that had work, the frames and the bursts of them, and the frames that it
-# says it dropped; None if it does not say.
+# says it dropped, by place (a Counter); None if it does not say.
 Usage = collections.namedtuple("Usage", "cycles frames bursts dropped")
 
 
@@ -19,7 +21,18 @@ def sockets(folder):
     return [folder / f"vm{port}.sock" for port in (1, 2)]
 
 
-class Counting:
+class Side:
+    """Something with `sockets` for two guests."""
+
+    def takes(self, cell):
+        return True
+
+    def dpdk_guests(self, folder, args, cell):
+        return testpmd.Guests(folder, "generator", self.sockets, cpu=args.generator_cpu,
+                              options={"packed_vq": 1} if cell.ring == "packed" else {})
+
+
+class Counting(Side):
     """A side whose counters run on: what they counted is their difference."""
 
     def begin(self, _cell):
@@ -37,14 +50,15 @@ class Ringway(Counting):
 
     def usage(self):
         workers = self.switch.show("worker")
-        dropped = sum(sum(port[way]["dropped"].values()) for port in self.switch.show("port") for way in ("ingress", "egress"))
+        dropped = collections.Counter({f"{port['name']} {way} {reason}": n for port in self.switch.show("port")
+                                       for way in ("ingress", "egress") for reason, n in port[way]["dropped"].items()})
         return Usage(*(sum(worker[key] for worker in workers) for key in ("busy_cycles", "frames", "bursts")), dropped)
 
     def close(self):
         self.switch.stop()
 
 
-class TestpmdIo:
+class TestpmdIo(Side):
     """What comes in at one vhost port goes out at the other: two copies, no switching.
 
     One for each number of queues, and one for frames with segmentation offload, as to offer it costs something with every frame.
@@ -71,7 +85,8 @@ class TestpmdIo:
 
     def end(self):
         counted = self.switch.stop()
-        dropped = sum(port.get("tx_dropped", 0) + port.get("rx_dropped", 0) for port in counted.ports)
+        dropped = collections.Counter({f"port {number} {key}": port[key] for number, port in enumerate(counted.ports)
+                                       for key in ("rx_dropped", "tx_dropped") if port.get(key)})
         return Usage(counted.cycles, counted.packets, counted.bursts, dropped)
 
     def close(self):
@@ -108,5 +123,33 @@ class OvsDpdk(Counting):
         self.switch.close()
 
 
+class Bridge(Side):
+    """Two taps on a Linux bridge, with DPDK's driver of taps; there are no rings to count cycles of."""
+
+    switch = types.SimpleNamespace(cpu_seconds=lambda: 0)  # the kernel's part is in the generator's system calls
+
+    def __init__(self, _args, folder):
+        self.sockets = sockets(folder)
+
+    def takes(self, cell):
+        return cell.load == "dpdk" and cell.ring == "split"
+
+    def dpdk_guests(self, folder, args, _cell):
+        return testpmd.TapGuests(folder, "generator", cpu=args.generator_cpu)
+
+    def begin(self, _cell):
+        pass
+
+    def end(self):
+        return Usage(None, None, None, None)
+
+    def close(self):
+        pass
+
+    @staticmethod
+    def missing():
+        return testpmd.missing() or ovs.missing() or (None if os.path.exists("/dev/net/tun") else "there is no /dev/net/tun")
+
+
 # Each with the reason why it cannot be had here, or None.
-PEERS = {"testpmd": (TestpmdIo, testpmd.missing), "ovs": (OvsDpdk, ovs.missing)}
+PEERS = {"testpmd": (TestpmdIo, testpmd.missing), "ovs": (OvsDpdk, ovs.missing), "bridge": (Bridge, Bridge.missing)}

@@ -21,6 +21,7 @@ BINARY = "dpdk-testpmd"
 PACKAGE = "dpdk-dev"  # Debian's, which brings the drivers along
 PROMPT = "testpmd> "
 BURST = 32
+MTU = 1504  # of a tap: a VLAN's tag counts
 
 
 def missing():
@@ -40,18 +41,18 @@ class Testpmd:
     """One testpmd at its prompt, with one forwarding core.
 
     cpu: where it forwards; main_cpu: where its other threads run (the same if not given).
-    queues: per port. args: further arguments of testpmd itself, eal: of DPDK.
+    queues: per port. args: further arguments of testpmd itself, eal: of DPDK; within: a program that becomes it.
     """
 
     def __init__(self, folder, name, vdevs, *, cpu, main_cpu=None, queues=1, memory=256,
-                 mbufs=32768, args=(), eal=()):
+                 mbufs=32768, args=(), eal=(), within=()):
         why = missing()
         if why:
             raise RigError(why)
         self.name = name
         self.log = Path(folder) / f"{name}.log"
         self.command = [
-            "stdbuf", "-oL", BINARY,
+            *within, "stdbuf", "-oL", BINARY,
             "--lcores", f"0@{cpu if main_cpu is None else main_cpu},1@{cpu}", "--main-lcore", "0",
             "--no-huge", "-m", str(memory), "--no-pci", "--no-shconf", "--no-telemetry",
             "--file-prefix", f"{name}-{os.getpid()}",
@@ -170,25 +171,19 @@ def _complaint(output):
     return next((line for line in lines if re.search("error,|fail|cause:", line, re.IGNORECASE)), lines[-1])
 
 
-class Guests(Testpmd):
-    """Ports of virtio_user, each a guest: 0 and 1 send to each other, 2 and 3, and so on.
+class Loop(Testpmd):
+    """Ports that are guests: 0 and 1 send to each other, 2 and 3, and so on.
 
     A fixed number of frames goes to and fro, every one sent back when it arrives. So a frame that
     is lost is missing for good, and how many are left at the end says how many were lost.
-
-    options: of virtio_user (mrg_rxbuf, in_order, packed_vq, server, ...).
     """
 
-    def __init__(self, folder, name, sockets, *, cpu, queues=1, ring=256, options=None,
-                 args=()):
-        self.macs = [f"02:00:00:00:00:{port + 1:02x}" for port in range(len(sockets))]
-        vdevs = [vdev("net_virtio_user", port, path=path, mac=mac, queues=queues, queue_size=ring,
-                      **(options or {}))
-                 for port, (path, mac) in enumerate(zip(sockets, self.macs))]
-        super().__init__(folder, name, vdevs, cpu=cpu, queues=queues,
-                         args=("--port-topology=loop", f"--rxd={ring}", f"--txd={ring}", *args))
+    def __init__(self, folder, name, driver, ports, *, cpu, queues=1, args=(), **options):
+        self.macs = [f"02:00:00:00:00:{port + 1:02x}" for port in range(len(ports))]
+        vdevs = [vdev(driver, port, **own, mac=mac) for port, (own, mac) in enumerate(zip(ports, self.macs))]
+        super().__init__(folder, name, vdevs, cpu=cpu, queues=queues, args=("--port-topology=loop", *args), **options)
         self.queues = queues
-        for port in range(len(sockets)):
+        for port in range(len(ports)):
             self.cmd(f"set eth-peer {port} {self.macs[port ^ 1]}")
         self.cmd("set flush_rx off")  # else `start` throws away what waits
 
@@ -214,6 +209,33 @@ class Guests(Testpmd):
 
     def received(self):
         return sum(port["rx_packets"] for port in self.port_stats())
+
+
+class Guests(Loop):
+    """Ports of virtio_user, at these sockets. options: of virtio_user (mrg_rxbuf, in_order, packed_vq, server, ...)."""
+
+    def __init__(self, folder, name, sockets, *, cpu, queues=1, ring=256, options=None, args=()):
+        ports = [{"path": path, "queues": queues, "queue_size": ring, **(options or {})} for path in sockets]
+        super().__init__(folder, name, "net_virtio_user", ports, cpu=cpu, queues=queues,
+                         args=(f"--rxd={ring}", f"--txd={ring}", *args))
+
+
+class TapGuests(Loop):
+    """Two taps on a Linux bridge, in a network namespace that goes with it: it is both guests, and in its system calls the bridge."""
+
+    def __init__(self, folder, name, *, cpu):
+        super().__init__(folder, name, "net_tap", [{"iface": f"guest{port}"} for port in (0, 1)], cpu=cpu,
+                         within=("unshare", "--net"))
+        self._run("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1")
+        self._run("ip", "link", "add", "bridge", "type", "bridge")
+        self._run("ip", "link", "set", "bridge", "up")
+        for port in (0, 1):
+            # Frames to the address of a bridge's own port go no further: it must not be the guest's.
+            self._run("ip", "link", "set", f"guest{port}", "address", f"02:00:00:00:01:{port + 1:02x}",
+                      "mtu", str(MTU), "master", "bridge", "up")
+
+    def _run(self, *command):
+        subprocess.run(["nsenter", f"--net=/proc/{self.process.pid}/ns/net", *command], check=True, capture_output=True)
 
 
 class VhostSwitch(Testpmd):

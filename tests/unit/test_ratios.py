@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """What `make bench` makes of its runs: which are put together, and what their ratios are."""
+import contextlib
+import io
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from bench.ratios import summarise  # noqa: E402
+from bench.ratios import print_table, summarise  # noqa: E402
 from bench.runs import Cell  # noqa: E402
 from rig.tap import Tap  # noqa: E402
 
@@ -64,6 +66,14 @@ def main():
                            "peer": [run(10, lost=5, dropped=None)]}}]
         row = one(summarise(passes))
         assert [(row[side]["lost"], row[side]["dropped_by_switch"]) for side in ("ringway", "peer")] == [(4, 3), (5, None)]
+    with tap.test("a peer that has no cycles of its own is compared by its rate"):
+        bridge = {**run(100), "cycles_per_frame": None, "busy": None}
+        row = one(summarise([{SPLIT: {"ringway": [run(10)], "peer": [bridge]}}]))
+        assert (row["ratio_frames_per_s"], row["ratio_cycles_per_frame"]) == ([10, 10, 10], None), row
+        assert (row["ringway"]["bound_by"], row["peer"]["bound_by"]) == ("switch", "both"), row
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            print_table([row])
+        assert "  -  " in printed.getvalue(), printed.getvalue()
     tap.plan()
     return 1 if tap.failed else 0
 
