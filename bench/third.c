@@ -10,10 +10,12 @@
  *   stuck   is sent the same, and takes none
  *   slow    is sent the same, and takes one every so many microseconds
  *   greedy  sends to B too, as much as its ring has room for
+ *   crowd   does the same, and is "ready"; so A sends to several
  *   large   sends frames of 9000 bytes to A, as many as its ring has room for
  *
- * A frame that has not arrived for a while is given up, and made good by a new one. What arrives
- * is printed as a line of JSON.
+ * Frames that have not arrived for a while are given up, and made good by new ones. Beside a C that
+ * sends to B as well, A keeps no window, but sends at a modest rate: what matters there is how much
+ * of it arrives. What was sent and what arrived is printed as a line of JSON.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,20 +26,22 @@
 
 #define WINDOW	     64
 #define STALL_US     100000
-#define EVERY	     8 /* frames to B for one to C */
+#define EVERY	     8	/* frames to B for one to C */
+#define MODEST_US    20 /* from frame to frame */
 #define FRAME	     64u
 #define LARGE	     9000u
-#define SETTLE_US    200000
+#define SETTLE_US    1200000 /* longer than a sender is one to several: policy/full */
 #define TAKE_AT_ONCE 32
 
 enum { A, B, C, GUESTS };
 
 static struct driver *guest[GUESTS];
 static uint64_t got[GUESTS][GUESTS]; /* frames, by receiver and sender */
+static uint64_t sent;		     /* by A to B */
 static uint64_t per_us;
 
 /* The last byte of an address says whose it is. */
-static bool send(unsigned from, unsigned to, uint32_t len)
+static bool send_one(unsigned from, unsigned to, uint32_t len)
 {
 	static uint8_t frame[LARGE] = { 2, [6] = 2, [12] = 0x88, [13] = 0xb5 };
 
@@ -62,15 +66,15 @@ static unsigned take(unsigned at, unsigned most)
 	return n;
 }
 
-/* From A, to B and perhaps to C. `sent` counts those to B. */
-static void send_window(uint64_t *sent, uint64_t given_up, bool third)
+/* From A to B, and perhaps to C, until `most` were sent in all. */
+static void send_until(uint64_t most, bool third)
 {
 	bool any = false;
 
-	while (*sent - given_up - got[B][A] < WINDOW && send(A, B, FRAME)) {
-		if (third && *sent % EVERY == 0)
-			send(A, C, FRAME);
-		++*sent;
+	while (sent < most && send_one(A, B, FRAME)) {
+		if (third && sent % EVERY == 0)
+			send_one(A, C, FRAME);
+		sent++;
 		any = true;
 	}
 	if (any)
@@ -81,7 +85,7 @@ static void fill(unsigned from, unsigned to, uint32_t len)
 {
 	unsigned n = 0;
 
-	while (n < WINDOW && send(from, to, len))
+	while (n < WINDOW && send_one(from, to, len))
 		n++;
 	if (n)
 		driver_flush(guest[from], DRIVER_TX(0));
@@ -94,19 +98,21 @@ struct third {
 	bool to_b, to_a;      /* it sends */
 };
 
-/* For `us`, or as long as it takes to hear something. Returns the frames given up. */
-static uint64_t run(const struct third *third, uint64_t us)
+static void run(const struct third *third, uint64_t us)
 {
-	uint64_t sent = got[B][A], given_up = 0, start = clock_cycles(), arrival = start,
-		 taken = start, now = start;
+	uint64_t given_up = sent - got[B][A], before = sent, start = clock_cycles(),
+		 arrival = start, taken = start, now = start;
 
 	while (now - start < us * per_us) {
-		send_window(&sent, given_up, third->sent_to);
+		uint64_t arrived = got[B][A];
+
+		send_until(third->to_b ? before + (now - start) / (MODEST_US * per_us)
+				       : arrived + given_up + WINDOW,
+			   third->sent_to);
 		if (third->to_b)
 			fill(C, B, FRAME);
 		if (third->to_a)
 			fill(C, A, LARGE);
-		uint64_t before = got[B][A];
 		take(B, TAKE_AT_ONCE);
 		take(A, TAKE_AT_ONCE);
 		if (third->ready)
@@ -116,14 +122,13 @@ static uint64_t run(const struct third *third, uint64_t us)
 			take(C, 1);
 			taken = now;
 		}
-		if (got[B][A] != before) {
+		if (got[B][A] != arrived) {
 			arrival = now;
 		} else if (now - arrival > STALL_US * per_us) {
 			given_up = sent - got[B][A];
 			arrival = now;
 		}
 	}
-	return given_up;
 }
 
 static int guests_open(char **socket, struct error *err)
@@ -137,7 +142,7 @@ static int guests_open(char **socket, struct error *err)
 		if (r)
 			return r;
 		/* To itself: it is learned, and goes nowhere. */
-		send(i, i, FRAME);
+		send_one(i, i, FRAME);
 		driver_flush(guest[i], DRIVER_TX(0));
 	}
 	return 0;
@@ -157,6 +162,8 @@ static bool third_parse(struct third *third, const char *what, const char *us)
 		*third = (struct third){ .sent_to = true, .take_cycles = often };
 	else if (!strcmp(what, "greedy"))
 		*third = (struct third){ .to_b = true };
+	else if (!strcmp(what, "crowd"))
+		*third = (struct third){ .sent_to = true, .ready = true, .to_b = true };
 	else if (!strcmp(what, "large"))
 		*third = (struct third){ .to_a = true };
 	else
@@ -183,17 +190,19 @@ int main(int argc, char **argv)
 		status = 1;
 	} else {
 		double seconds = atof(argv[5]);
-		uint64_t lost, a, c, to_c;
+		uint64_t from_a, a, c, to_c;
 
 		run(&third, SETTLE_US);
+		from_a = sent;
 		a = got[B][A];
 		c = got[B][C] + got[A][C];
 		to_c = got[C][A];
-		lost = run(&third, (uint64_t)(seconds * 1e6));
-		printf("{\"a_to_b\": %.0f, \"from_c\": %.0f, \"to_c\": %.0f, \"given_up\": %llu}\n",
-		       (double)(got[B][A] - a) / seconds,
+		run(&third, (uint64_t)(seconds * 1e6));
+		printf("{\"sent_to_b\": %.0f, \"a_to_b\": %.0f, \"from_c\": %.0f, \"to_c\": "
+		       "%.0f}\n",
+		       (double)(sent - from_a) / seconds, (double)(got[B][A] - a) / seconds,
 		       (double)(got[B][C] + got[A][C] - c) / seconds,
-		       (double)(got[C][A] - to_c) / seconds, (unsigned long long)lost);
+		       (double)(got[C][A] - to_c) / seconds);
 	}
 	for (unsigned i = 0; i < GUESTS; i++)
 		driver_close(guest[i]);
