@@ -125,6 +125,7 @@ struct port_env {
 
 struct port_ops {
 	const char *kind;
+	bool always_kicks; /* its queues' kicks come whether they are armed or not */
 
 	/* Control thread. */
 

@@ -262,6 +262,7 @@ static void tap_check(struct port *port, const uint32_t *blocked)
 
 const struct port_ops tap_ops = {
 	.kind = "tap",
+	.always_kicks = true,
 	.create = tap_create,
 	.start = tap_start,
 	.destroy = tap_destroy,

@@ -5,9 +5,9 @@
  * A pass visits each queue once, with at most one batch from each, and who takes more bytes than
  * that sits turns out, so a busy queue cannot starve the others. Sleeping is decided per queue: a
  * queue is *polled*, or *armed* (its kicks are on and in epoll) when policy/poll says that waiting
- * is cheaper. The worker sleeps when all are armed; while some are polled it looks at the armed
- * ones itself, every 16th pass or 20 us, instead of asking epoll. Calls are made late (policy/call)
- * but before any sleep.
+ * is cheaper. The worker sleeps when all are armed, in a stream of large frames by the clock
+ * first (policy/nap); while some are polled it looks at the armed ones itself, every 16th pass or
+ * 20 us, instead of asking epoll. Calls are made late (policy/call) but before any sleep.
  *
  * Pointers got from RCU (the queue set, queues, ports, rings listed for calls) live until the
  * worker is quiescent: at the end of a pass, and only when no calls are pending.
@@ -18,6 +18,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -49,7 +50,9 @@ static void wake_queue(struct port_queue *q)
 /* Work was not found: go on polling, or ask for a kick. */
 static void rest(struct worker *w, struct port_queue *q, uint64_t now)
 {
-	if (!poll_give_up(&q->poll, &w->poll, now, &w->limits))
+	bool stream = nap_stream(&w->nap) && !w->limits.always;
+
+	if (!stream && !poll_give_up(&q->poll, &w->poll, now, &w->limits))
 		return;
 	if (q->port->ops->arm(q))
 		q->port->ops->disarm(q); /* something came in between */
@@ -116,6 +119,7 @@ static bool turn(struct worker *w, struct port_queue *q, uint64_t *now)
 		return false;
 	}
 	owe(q, b->bytes);
+	nap_moved(&w->nap, b->n, ops->always_kicks ? b->bytes : 0);
 	switch_forward(w->sw, q, b, &w->calls, begin);
 	ops->complete(q, b, &w->calls);
 	poll_found(&q->poll, begin, &w->limits);
@@ -241,7 +245,15 @@ static void kicked(const struct worker *w, const struct queue_set *set, uint64_t
 	wake_queue(q);
 }
 
-static void sleep_until_kicked(struct worker *w, struct pass p)
+/* Deaf to kicks, which are still there afterwards. */
+static void nap(void)
+{
+	const struct timespec time = { .tv_nsec = NAP_US * 1000 };
+
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
+}
+
+static void sleep_until_kicked(struct worker *w, struct pass p, uint64_t now)
 {
 	struct timespec limit = { .tv_nsec = p.held ? FULL_RETRY_US * 1000 : KICKLESS_LOOK_NS };
 	struct epoll_event events[EVENTS_MAX];
@@ -251,6 +263,8 @@ static void sleep_until_kicked(struct worker *w, struct pass p)
 	look_at_calls(w);
 	count(&w->sleeps, 1);
 	rcu_offline();
+	if (nap_sleep(&w->nap, now, w->per_us) && !p.held)
+		nap();
 	n = epoll_pwait2(w->epoll, events, EVENTS_MAX, p.held || p.kickless ? &limit : NULL, NULL);
 	rcu_online();
 	if (n <= 0) {
@@ -277,7 +291,7 @@ static void run(struct worker *w)
 			now = clock_cycles();
 		call_late(w, p.moved, now);
 		if (!p.moved && !p.polled) {
-			sleep_until_kicked(w, p);
+			sleep_until_kicked(w, p, now);
 			now = clock_cycles();
 		} else {
 			/* Control waits for it: calls that are always pending must not be in the

@@ -15,6 +15,7 @@
 #include <pthread.h>
 
 #include "policy/call.h"
+#include "policy/nap.h"
 #include "worker/pool.h"
 
 /* What a worker serves. Slots change one by one; the whole is only replaced to grow (RCU). */
@@ -46,8 +47,9 @@ struct worker {
 	struct batch *batch;
 	struct call_state call;
 	struct poll_state poll; /* of all its queues together */
-	unsigned pass;		/* counts the rounds over its queues */
-	uint64_t looked;	/* when it looked at armed ones last */
+	struct nap_state nap;
+	unsigned pass;	 /* counts the rounds over its queues */
+	uint64_t looked; /* when it looked at armed ones last */
 
 	/* Written by the worker, read by control. */
 	uint64_t busy_cycles, frames, bursts, sleeps;
