@@ -25,6 +25,7 @@
 #include "base/cpu.h"
 #include "base/log.h"
 #include "base/rcu.h"
+#include "policy/share.h"
 #include "switch/hold.h"
 
 #define ARMED_LOOK_PASSES 16u
@@ -81,26 +82,6 @@ static bool retry(struct worker *w, struct port_queue *q, uint64_t *now)
 	return moved;
 }
 
-/*
- * A turn ends with the frame that reaches its share, which may be much longer than what was left.
- * What that is too much adds up, and a queue that owes a turn sits one out; so those with large
- * frames get no more bytes than others.
- */
-static bool sits_out(struct port_queue *q)
-{
-	if (likely(q->debt < BATCH_BYTES))
-		return false;
-	q->debt -= BATCH_BYTES;
-	return true;
-}
-
-static void owe(struct port_queue *q, uint32_t bytes)
-{
-	uint32_t sum = q->debt + bytes;
-
-	q->debt = sum > BATCH_BYTES ? sum - BATCH_BYTES : 0;
-}
-
 /* One turn of one queue; true if it moved frames. */
 static bool turn(struct worker *w, struct port_queue *q, uint64_t *now)
 {
@@ -118,7 +99,7 @@ static bool turn(struct worker *w, struct port_queue *q, uint64_t *now)
 		rest(w, q, begin);
 		return false;
 	}
-	owe(q, b->bytes);
+	share_took(&q->debt, BATCH_BYTES, b->bytes);
 	nap_moved(&w->nap, b->n, ops->always_kicks ? b->bytes : 0);
 	switch_forward(w->sw, q, b, &w->calls, begin);
 	ops->complete(q, b, &w->calls);
@@ -185,7 +166,7 @@ static void visit(struct worker *w, struct port_queue *q, uint64_t *now, bool lo
 		adopt(q, id);
 	if (q->armed && look && q->port->ops->ready(q))
 		wake_queue(q);
-	if (!q->armed && !sits_out(q))
+	if (!q->armed && !share_sits_out(&q->debt, BATCH_BYTES))
 		p->moved |= turn(w, q, now);
 	if (q->armed) {
 		p->armed++;
