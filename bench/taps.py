@@ -1,8 +1,8 @@
 """TCP between two network namespaces: through two taps and ringway, and through two veth pairs and a Linux bridge, interleaved.
 
-Taps on a bridge need somebody who reads them; veth pairs are what a bridge plugs together without that. The CPU time is that of the whole
-machine, as the kernel's part is nobody's process; so it has to be quiet, and what else ran is printed. Wants root, in a network namespace of
-its own.
+Taps on a bridge need somebody who reads them (bench-guests has two QEMUs there); veth pairs are what a bridge plugs together without that. The
+CPU time is that of the whole machine, for which it has to be quiet (what else ran is printed), and that of ringway and both iperf3, in which
+nearly all of the kernel's part is counted. Wants root, in a network namespace of its own.
 """
 import subprocess
 import sys
@@ -56,15 +56,19 @@ class Bridge(Side):
             subprocess.run([*ip, "set", f"port{number}", "master", "br0", "up"], check=True)
 
 
+def switch_seconds(side):
+    return side.switch.cpu_seconds() if side.switch else 0
+
+
 def measure(side, streams, seconds):
-    """One run: Gbit/s, CPU seconds of the machine per GiB, and the CPUs that were busy before it."""
+    """One run: Gbit/s, CPU seconds per GiB of the machine and of those who take part, and the CPUs that were busy before it."""
     before = busy_seconds()
     time.sleep(REST_SECONDS)
-    start = busy_seconds()
+    start, switch = busy_seconds(), switch_seconds(side)
     stream = traffic.iperf(*side.guests, seconds, streams)
-    used = busy_seconds() - start
-    return {"gbits": stream.gbits, "cpu": used / (stream.bytes / GIB), "retransmits": stream.retransmits,
-            "others": (start - before) / REST_SECONDS}
+    used, switch, gib = busy_seconds() - start, switch_seconds(side) - switch, stream.bytes / GIB
+    return {"gbits": stream.gbits, "cpu": used / gib, "processes": (switch + sum(stream.cpu)) / gib, "switch": switch / gib,
+            "retransmits": stream.retransmits, "others": (start - before) / REST_SECONDS}
 
 
 def main():
