@@ -416,9 +416,41 @@ static bool packet_of(unsigned i, struct unlike_packet *p)
 	return len >= head;
 }
 
+/* What is counted since `before`, once the switch holds nothing back any more: chains of held
+ * frames are returned. */
+static struct rig_counters settled(struct rig *rig, const struct unlike *from,
+				   const struct unlike *to, const struct rig_counters *before)
+{
+	struct rig_counters n;
+
+	for (unsigned i = 0; i < PATIENCE_MS; i++, usleep(1000)) {
+		n = rig_counters(rig, from->port, to->port);
+		n.sent -= before->sent;
+		n.delivered -= before->delivered;
+		n.segments -= before->segments;
+		n.dropped -= before->dropped;
+		if (n.sent == n.delivered + n.dropped)
+			break;
+	}
+	return n;
+}
+
+/*
+ * Whatever was sent before has been counted by now: one that is too big may have been given up as
+ * `full`, waiting to be looked at while the ring had no buffer, and is not to be taken for the
+ * next.
+ */
+static void begin_slowly(const struct unlike *from, struct unlike *to,
+			 const struct rig_counters *before)
+{
+	settled(to->rig, from, to, before);
+	to->full = rig_dropped(to->rig, to->port, "full");
+}
+
 /* Sends a few packets from number *i on at once, as many as there is room for at either end. */
-static unsigned send_burst(const struct unlike *from, const struct unlike *to, bool few,
-			   unsigned *i, struct unlike_packet *burst)
+static unsigned send_burst(const struct unlike *from, struct unlike *to, bool few,
+			   const struct rig_counters *before, unsigned *i,
+			   struct unlike_packet *burst)
 {
 	uint32_t chains = 0;
 	unsigned n = 0;
@@ -436,6 +468,8 @@ static unsigned send_burst(const struct unlike *from, const struct unlike *to, b
 		if (fate.slowly && *i % SLOW_SHARE)
 			continue;
 		chains += fate.chains;
+		if (fate.slowly && !n)
+			begin_slowly(from, to, before);
 		if ((n && chains > to->d->config.ring_size) || unlike_send(from, p))
 			break;
 		n++;
@@ -454,14 +488,15 @@ static void add_fate(struct unlike_tally *tally, const struct unlike_fate *fate)
 }
 
 static bool run_bursts(const struct unlike *from, struct unlike *to, bool few,
-		       struct unlike_tally *tally, char wrong[UNLIKE_TEXT])
+		       const struct rig_counters *before, struct unlike_tally *tally,
+		       char wrong[UNLIKE_TEXT])
 {
 	static struct unlike_packet burst[BURST];
 	struct unlike_fate fate;
 	unsigned n, i = 0;
 
 	for (;;) {
-		n = send_burst(from, to, few, &i, burst);
+		n = send_burst(from, to, few, before, &i, burst);
 		if (!n)
 			break;
 		for (unsigned k = 0; k < n; k++) {
@@ -484,32 +519,13 @@ static bool same(const char *what, uint64_t is, uint64_t expected, char wrong[UN
 				       (unsigned long long)is, (unsigned long long)expected);
 }
 
-/* What is counted since `before`, once the switch holds nothing back any more: chains of held
- * frames are returned. */
-static struct rig_counters settled(struct rig *rig, const struct unlike *from,
-				   const struct unlike *to, const struct rig_counters *before)
-{
-	struct rig_counters n;
-
-	for (unsigned i = 0; i < PATIENCE_MS; i++, usleep(1000)) {
-		n = rig_counters(rig, from->port, to->port);
-		n.sent -= before->sent;
-		n.delivered -= before->delivered;
-		n.segments -= before->segments;
-		n.dropped -= before->dropped;
-		if (n.sent == n.delivered + n.dropped)
-			break;
-	}
-	return n;
-}
-
 bool unlike_run(struct rig *rig, const struct unlike *from, struct unlike *to, bool few,
 		struct unlike_tally *tally, char wrong[UNLIKE_TEXT])
 {
 	struct rig_counters before = rig_counters(rig, from->port, to->port), n;
 	struct unlike_tally t = { .sent = 0 };
 
-	if (!run_bursts(from, to, few, &t, wrong))
+	if (!run_bursts(from, to, few, &before, &t, wrong))
 		return false;
 	n = settled(rig, from, to, &before);
 	for (unsigned i = 0; i < UNLIKE_HOWS; i++) {
