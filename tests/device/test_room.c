@@ -240,6 +240,148 @@ static void what_waits_for_room_comes_once_and_in_order(void **state)
 	unlike_part(d);
 }
 
+/* 24 segments of 1000 bytes for a ring of 16, full now: the first 16 are there, the rest waits. */
+#define HALF 16u
+#define ALL  24u
+
+/* False: the rest was given up already, on a busy machine. */
+static bool send_half(struct rig *rig, const struct unlike d[2], struct unlike_packet *p,
+		      uint32_t seed)
+{
+	struct driver_ring *rx = &d[1].d->ring[DRIVER_RX(0)];
+	uint64_t full = rig_dropped(rig, 1, "full");
+	uint16_t seen = rx->used_next;
+
+	driver_post(d[1].d, 0);
+	unlike_make_tcp(p, &d[0], ALL * 1000, 1000, seed);
+	send_packet(&d[0], p);
+	for (unsigned i = 0; i < 10000 && (uint16_t)(ring_used(rx, NULL) - seen) < HALF; i++)
+		usleep(100);
+	assert_int_equal((uint16_t)(ring_used(rx, NULL) - seen), HALF);
+	return rig_dropped(rig, 1, "full") == full;
+}
+
+/* Is it segment `i`, with its checksum begun or complete? */
+static void assert_segment(const struct unlike_packet *p, unsigned i, const uint8_t *got,
+			   const struct driver_frame *f, bool begun)
+{
+	const struct plain_frame *whole = &p->frame;
+	uint32_t seed = plain_pseudo(whole->src, whole->dst, false, 6, f->len - whole->l4);
+
+	assert_int_equal(f->len, 1054);
+	assert_memory_equal(got + 54, whole->bytes + 54 + 1000 * i, 1000);
+	assert_int_equal(f->hdr.hdr.gso_type, 0);
+	assert_int_equal(f->hdr.hdr.flags, begun ? VIRTIO_NET_HDR_F_NEEDS_CSUM : 0);
+	if (begun)
+		assert_int_equal(plain_get16(got + whole->l4 + 16), seed);
+	else
+		assert_int_equal(plain_sum(seed, got + whole->l4, f->len - whole->l4), 0xffff);
+}
+
+/* Takes segments from `first` on until none comes any more; how far they went. */
+static unsigned take_segments(const struct unlike *to, const struct unlike_packet *p,
+			      unsigned first, unsigned end, bool begun)
+{
+	uint8_t got[2048];
+	struct driver_frame f;
+
+	for (unsigned idle = 0; idle < 200 && first < end; idle++) {
+		int rc = driver_receive(to->d, 0, got, sizeof(got), &f);
+
+		assert_true(rc >= 0);
+		if (rc) {
+			assert_segment(p, first++, got, &f, begun);
+			idle = 0;
+		} else {
+			usleep(500);
+		}
+	}
+	return first;
+}
+
+/* The receiver agrees to something else while a frame is half out to it. */
+static void the_rest_comes_in_the_form_agreed_to_since(void **state)
+{
+	static struct unlike_packet p;
+	struct driver_config like = { .ring_size = 16, .rx_buffer = 1526 };
+	unsigned whole[2] = { 0, 0 };
+	struct unlike d[2];
+
+	unlike_meet(*state, d, UNLIKE_ALL, 0, &like);
+	for (unsigned round = 0; round < MANY && (!whole[0] || !whole[1]); round++) {
+		bool begun = round % 2, waits = send_half(*state, d, &p, round);
+		unsigned end;
+		struct error err;
+
+		d[1].d->fe.features ^= BIT(VIRTIO_NET_F_GUEST_CSUM);
+		assert_int_equal(frontend_set_features(&d[1].d->fe, &err), 0);
+		assert_int_equal(take_segments(&d[1], &p, 0, HALF, begun), HALF);
+		end = take_segments(&d[1], &p, HALF, ALL, !begun);
+		whole[begun] += waits && end == ALL;
+		assert_int_equal(ring_pending(&d[1].d->ring[DRIVER_RX(0)]), 0);
+	}
+	assert_true(whole[0] && whole[1]);
+	driver_post(d[1].d, 0);
+	unlike_part(d);
+}
+
+/* What was on its way to it is lost, and nothing else. */
+static void a_ring_may_be_stopped_with_half_a_frame(void **state)
+{
+	static struct unlike_packet p;
+	struct driver_config like = { .ring_size = 16, .rx_buffer = 1526 };
+	struct unlike d[2];
+
+	unlike_meet(*state, d, UNLIKE_ALL, 0, &like);
+	for (unsigned round = 0; round < 5; round++) {
+		struct rig_counters n = rig_counters(*state, 0, 1);
+		uint64_t lost = n.dropped;
+		struct error err;
+		uint32_t base;
+
+		send_half(*state, d, &p, round);
+		assert_int_equal(driver_ring_stop(d[1].d, DRIVER_RX(0), &base, &err), 0);
+		for (unsigned i = 0; i < 1000 && n.dropped == lost; i++, usleep(1000))
+			n = rig_counters(*state, 0, 1);
+		assert_int_equal(n.dropped, lost + 1);
+		assert_int_equal(driver_ring_start(d[1].d, DRIVER_RX(0), base, &err), 0);
+		assert_int_equal(take_segments(&d[1], &p, 0, HALF, false), HALF);
+		assert_int_equal(ring_pending(&d[1].d->ring[DRIVER_RX(0)]), 0);
+		driver_post(d[1].d, 0);
+		assert_passes(d[0].d, d[1].d);
+	}
+	unlike_part(d);
+}
+
+/* Its successor agreed to all of it, and gets of the old frame whole segments or nothing. */
+static void a_receiver_may_leave_with_half_a_frame(void **state)
+{
+	static struct unlike_packet p;
+	struct driver_config like = { .ring_size = 16, .rx_buffer = 1526 };
+	struct unlike d[2];
+
+	unlike_meet(*state, d, UNLIKE_ALL, 0, &like);
+	for (unsigned round = 0; round < 5; round++) {
+		send_half(*state, d, &p, round);
+		driver_close(d[1].d);
+		unlike_open(*state, 1, round % 2 ? 0 : UNLIKE_ALL, round % 2 ? &like : NULL, &d[1]);
+		take_segments(&d[1], &p, HALF, ALL, d[1].set);
+		assert_passes(d[0].d, d[1].d);
+		for (unsigned i = 0; i < 3; i++) {
+			unlike_make_tcp(&p, &d[0], 10000, 1000, i);
+			send_packet(&d[0], &p);
+			unlike_expect(&d[1], &p);
+			driver_post(d[1].d, 0);
+		}
+		if (d[1].set) { /* the next one gets segments again */
+			driver_close(d[1].d);
+			unlike_open(*state, 1, 0, &like, &d[1]);
+			assert_passes(d[0].d, d[1].d);
+		}
+	}
+	unlike_part(d);
+}
+
 int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
@@ -247,6 +389,9 @@ int main(void)
 		CASE(segments_come_while_there_is_room),
 		CASE(no_segment_comes_in_part),
 		CASE(what_waits_for_room_comes_once_and_in_order),
+		CASE(the_rest_comes_in_the_form_agreed_to_since),
+		CASE(a_ring_may_be_stopped_with_half_a_frame),
+		CASE(a_receiver_may_leave_with_half_a_frame),
 		CASE(a_ring_that_is_never_filled_is_as_good_as_a_small_one),
 		CASE(and_so_it_is_with_mergeable_buffers),
 		CASE(a_malformed_chain_ends_the_frame),
