@@ -35,6 +35,11 @@ PATHS = {f"{ring} {name}": {"packed_vq": int(ring == "packed"), "mrg_rxbuf": mer
          for name, mergeable, in_order, vectorized in (
              ("mergeable", 1, 0, 0), ("non-mergeable", 0, 0, 0), ("mergeable in order", 1, 1, 0),
              ("non-mergeable in order", 0, 1, 0), ("vectorized", 0, int(ring == "packed"), 1))}
+# Faults of a driver of DPDK's (22.11.11, and as of 26.07 its source is the same): it frees what it received a second time when
+# it resets the device, which fails at testpmd's net_vhost just so; and it clears what is in front of a virtio-net header, not
+# the header, which in a buffer that was the middle of a long frame of net_pcap's is payload.
+FAULTS = {"packed vectorized": {"restart_ports": "DPDK's driver frees buffers twice when it resets the device",
+                                "run_long": "DPDK's driver does not clear the header, and where a long frame was it is dirty"}}
 SAMPLE = [("split vectorized", 1, 256), ("packed mergeable in order", 8, 255)]
 
 
@@ -212,13 +217,12 @@ class Cell:
         check(self.dropped() == dropped, f"dropped: {dict(self.dropped() - dropped)}")
 
     def run_long(self):
-        """A frame that no buffer of the receiver holds is dropped and counted, and the next one passes."""
+        """A frame that no buffer of the receiver holds is dropped and counted."""
         for port in (0, 1):
             dropped = self.dropped()
             self.guests.send(port, [make_frame(port, LONG, number) for number in range(LONG_COPIES)])
             settle(lambda: (self.dropped() - dropped).total() >= LONG_COPIES, lambda: f"dropped: {self.dropped()}")
             check(self.dropped() - dropped == {"too_big": LONG_COPIES}, f"dropped: {dict(self.dropped() - dropped)}")
-        self.run()
 
     def restart_ports(self):
         self.guests.renegotiate(2, timeout=30)
@@ -233,6 +237,15 @@ class Cell:
         self.switch.kill()
         self.switch.start()
         self.wait_up()
+
+    def steps(self):
+        """What may happen, after each of which frames pass."""
+        if not self.mergeable:
+            yield f"frames of {LONG} are dropped as too big, the next ones pass", self.run_long
+        for what, restart in (("the ports stop and start", self.restart_ports),
+                              ("ringway is killed and starts", self.restart_switch),
+                              ("testpmd ends and starts", self.restart_guests)):
+            yield f"{what}: every frame comes back as it was", restart
 
     def report(self):
         ports = "" if self.switch.process.ended() else self.switch.table("port") + self.switch.table("queue")
@@ -251,15 +264,14 @@ def try_cell(test, binary, path, queues, ring):
         if cell:
             with test.test(f"{name}: every frame comes back as it was"):
                 cell.run()
-            if not cell.mergeable:
-                with test.test(f"{name}: frames of {LONG} are dropped as too big, the next ones pass"):
-                    cell.run_long()
-            for what, restart in (("the ports stop and start", cell.restart_ports),
-                                  ("ringway is killed and starts", cell.restart_switch),
-                                  ("testpmd ends and starts", cell.restart_guests)):
-                with test.test(f"{name}: {what}: every frame comes back as it was"):
-                    restart()
-                    cell.run()
+            for what, step in cell.steps():
+                title = f"{name}: {what}"
+                if step.__name__ in FAULTS.get(path, {}):
+                    test.skip(title, FAULTS[path][step.__name__])
+                else:
+                    with test.test(title):
+                        step()
+                        cell.run()
 
 
 def body(test, arguments):
