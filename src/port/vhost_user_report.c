@@ -8,16 +8,6 @@
 
 #include "port/vhost_user_priv.h"
 
-/* The lowest ring that the guest has made senseless, or -1. */
-static int broken_ring(const struct vhost_device *dev)
-{
-	for (unsigned i = 0; i < dev->rings; i++) {
-		if (dev->ring[i] && virtq_state(&dev->ring[i]->vq) == VIRTQ_BROKEN)
-			return (int)i;
-	}
-	return -1;
-}
-
 /* The first ring that was refused for its size, or NULL. */
 static const struct vhost_ring *refused_ring(const struct vhost_device *dev)
 {
@@ -59,7 +49,7 @@ static bool traffic(const struct port_counters *c)
 static void report_state(struct vhost_user_port *p, struct port_report *ret)
 {
 	const struct vhost_device *dev = &p->dev;
-	int broken = broken_ring(dev);
+	int broken = device_broken_ring(dev);
 
 	if (!p->session) {
 		ret->state = "waiting";

@@ -128,8 +128,23 @@ int device_set_status(struct vhost_device *dev, uint64_t status, struct error *e
 	}
 	if (dev->refused)
 		status &= ~(uint64_t)VIRTIO_CONFIG_S_FEATURES_OK;
-	dev->status = (uint8_t)status;
+	/* A front-end adds bits to what it was told; this one is the device's. */
+	dev->status = (uint8_t)status & ~VIRTIO_CONFIG_S_NEEDS_RESET;
 	return 0;
+}
+
+int device_broken_ring(const struct vhost_device *dev)
+{
+	for (unsigned i = 0; i < dev->rings; i++) {
+		if (dev->ring[i] && virtq_state(&dev->ring[i]->vq) == VIRTQ_BROKEN)
+			return (int)i;
+	}
+	return -1;
+}
+
+uint8_t device_status(const struct vhost_device *dev)
+{
+	return dev->status | (device_broken_ring(dev) < 0 ? 0 : VIRTIO_CONFIG_S_NEEDS_RESET);
 }
 
 void device_set_options(struct vhost_device *dev, const struct vhost_device_options *options)

@@ -171,6 +171,10 @@ int device_set_enabled(struct vhost_device *dev, unsigned index, bool enabled, s
  * a SET_FEATURES that was refused (virtio 1.3, 2.1.2).
  */
 int device_set_status(struct vhost_device *dev, uint64_t status, struct error *err);
+/* As the driver set it, and DEVICE_NEEDS_RESET if a ring is broken. */
+uint8_t device_status(const struct vhost_device *dev);
+/* The lowest ring that the guest has made senseless, or -1. */
+int device_broken_ring(const struct vhost_device *dev);
 int device_set_front_mtu(struct vhost_device *dev, uint64_t mtu, struct error *err);
 
 /* The smaller of the owner's limit and the front-end's; 0: no limit. */

@@ -56,7 +56,7 @@ HANDLER(get_max_mem_slots)
 
 HANDLER(get_status)
 {
-	m->payload.u64 = dev->status;
+	m->payload.u64 = device_status(dev);
 	return 0;
 }
 

@@ -40,7 +40,7 @@ static void run(struct rig *rig, const struct unlike *from, struct unlike *to, b
 	fail_msg("from %s to %s: %s", sender, receiver, wrong);
 }
 
-/* Clauses: 5.1.6.4.1e, 5.1.6.4.1f */
+/* Clauses: 5.1.6.4.1e, 5.1.6.4.1f, 5.1.6.4.1j */
 /* Features: csum, guest_csum, guest_tso4, guest_tso6, host_tso4, host_tso6, guest_ecn, host_ecn */
 static void each_gets_what_it_agreed_to(void **state)
 {

@@ -238,7 +238,7 @@ static unsigned make_shapes(struct driver_shape *shapes)
 	return n;
 }
 
-/* Clauses: 2.7.4.1a, 2.8.5a, 2.8.6a, 2.8.7a */
+/* Clauses: 2.7.4.1a, 2.8.5a, 2.8.6a, 2.8.7a, 2.8.18a */
 /* Features: indirect_desc */
 static void chains_of_every_shape(void **state)
 {
@@ -255,7 +255,7 @@ static void chains_of_every_shape(void **state)
 	}
 }
 
-/* Clauses: 2.7.4.1a, 2.8.5a, 2.8.6a */
+/* Clauses: 2.7.4.1a, 2.8.5a, 2.8.6a, 2.8.18a */
 static void rx_chains_of_every_shape(void **state)
 {
 	static struct driver_shape shapes[32];

@@ -73,6 +73,27 @@ static void status_zero_stops_rings_and_keeps_memory(void **state)
 	assert_int_equal(rig->dev.ring[1]->vq.state, VIRTQ_RUNNING);
 }
 
+/* A front-end that adds a bit to the status it was told, as QEMU does. */
+/* Clauses: 2.1.2b */
+static void a_broken_ring_needs_a_reset_and_says_so_until_there_was_one(void **state)
+{
+	const uint8_t ok = VIRTIO_CONFIG_S_ACKNOWLEDGE | VIRTIO_CONFIG_S_DRIVER;
+	struct vring_avail *avail = memory_at(rig->base, ring_addr(1).avail);
+
+	start_ring(1, MODERN);
+	assert_int_equal(device_set_status(&rig->dev, ok, &rig->err), 0);
+	assert_int_equal(device_status(&rig->dev), ok);
+	avail->idx = RING_SIZE + 1;
+	collect_all(&rig->dev.ring[1]->vq);
+	assert_int_equal(device_status(&rig->dev), ok | VIRTIO_CONFIG_S_NEEDS_RESET);
+	assert_int_equal(device_set_status(&rig->dev,
+					   device_status(&rig->dev) | VIRTIO_CONFIG_S_DRIVER_OK,
+					   &rig->err),
+			 0);
+	assert_int_equal(device_set_status(&rig->dev, 0, &rig->err), 0);
+	assert_int_equal(device_status(&rig->dev), 0);
+}
+
 /* Clauses: ring-states-i, memory-a */
 static void a_new_table_moves_running_rings_and_frees_the_old(void **state)
 {
@@ -296,6 +317,7 @@ int main(void)
 		T(refused_features_are_named_and_keep_rings_from_starting),
 		T(features_ok_does_not_stick_after_a_refusal),
 		T(status_zero_stops_rings_and_keeps_memory),
+		T(a_broken_ring_needs_a_reset_and_says_so_until_there_was_one),
 		T(a_new_table_moves_running_rings_and_frees_the_old),
 		T(a_ring_outside_the_new_table_stops_and_later_goes_on),
 		T(regions_are_added_and_removed_one_by_one),
