@@ -79,6 +79,7 @@ static void a_broken_ring_needs_a_reset_and_says_so_until_there_was_one(void **s
 {
 	const uint8_t ok = VIRTIO_CONFIG_S_ACKNOWLEDGE | VIRTIO_CONFIG_S_DRIVER;
 	struct vring_avail *avail = memory_at(rig->base, ring_addr(1).avail);
+	uint32_t base;
 
 	start_ring(1, MODERN);
 	assert_int_equal(device_set_status(&rig->dev, ok, &rig->err), 0);
@@ -90,8 +91,18 @@ static void a_broken_ring_needs_a_reset_and_says_so_until_there_was_one(void **s
 					   device_status(&rig->dev) | VIRTIO_CONFIG_S_DRIVER_OK,
 					   &rig->err),
 			 0);
+	assert_int_equal(device_status(&rig->dev),
+			 ok | VIRTIO_CONFIG_S_DRIVER_OK | VIRTIO_CONFIG_S_NEEDS_RESET);
 	assert_int_equal(device_set_status(&rig->dev, 0, &rig->err), 0);
 	assert_int_equal(device_status(&rig->dev), 0);
+	/* To stop the ring is enough as well. */
+	for (enum step step = SIZE; step <= KICK; step++)
+		take(step, 1, 0, 0);
+	collect_all(&rig->dev.ring[1]->vq);
+	assert_int_equal(device_status(&rig->dev), VIRTIO_CONFIG_S_NEEDS_RESET);
+	assert_int_equal(device_set_status(&rig->dev, device_status(&rig->dev) | ok, &rig->err), 0);
+	assert_int_equal(device_get_base(&rig->dev, 1, &base, &rig->err), 0);
+	assert_int_equal(device_status(&rig->dev), ok);
 }
 
 /* Clauses: ring-states-i, memory-a */
