@@ -76,6 +76,46 @@ void script_avail_index(struct driver_ring *r, uint16_t index)
 	ring_kick(r);
 }
 
+/* Once around from where the next would be put, that one last, whatever the device has returned. */
+static void avail_all_packed(struct driver_ring *r, unsigned flags)
+{
+	for (unsigned i = r->size; i--;) {
+		struct driver_place at = r->add;
+		struct vring_packed_desc *d;
+
+		packed_step(r, &at, i);
+		d = &r->packed_desc[at.slot];
+		if (!d->addr) /* never was used: something that is memory */
+			d->addr = ring_gpa(r, r->packed_desc);
+		store_relaxed(&d->len, 1600u);
+		/* Partner: the device's acquire. */
+		store_release(&d->flags, (uint16_t)(flags | packed_flags_available(&at)));
+	}
+	r->add.wrap ^= 1;
+}
+
+void script_avail_all(struct driver_ring *r, bool writable)
+{
+	if (r->packed) {
+		avail_all_packed(r, writable ? VRING_DESC_F_WRITE : 0);
+	} else {
+		for (uint16_t i = 0; i < r->size; i++)
+			r->avail->ring[i] = i;
+		r->avail_next = (uint16_t)(load_acquire(&r->used->idx) + r->size);
+		ring_publish(r);
+	}
+	ring_kick(r);
+}
+
+void script_avail_nonsense(struct driver_ring *r)
+{
+	if (r->packed) /* a chain without an end */
+		avail_all_packed(r, VRING_DESC_F_NEXT);
+	else
+		store_release(&r->avail->idx, (uint16_t)(r->published + r->size + 1));
+	ring_kick(r);
+}
+
 bool script_wait_idle(const struct driver_ring *r, int timeout_ms)
 {
 	uint64_t end = clock_ns() + (uint64_t)timeout_ms * 1000000;

@@ -44,6 +44,15 @@ void script_avail(struct driver_ring *r, uint16_t head);
 /* Stores any available index, and kicks. */
 void script_avail_index(struct driver_ring *r, uint16_t index);
 
+/*
+ * Makes all of the ring available once more, whatever is in it; the driver expects nothing back. A
+ * packed ring's descriptors are `writable` or not.
+ */
+void script_avail_all(struct driver_ring *r, bool writable);
+
+/* Makes something available of which no device can make sense (virtio 1.3, 2.7.6, 2.8.6). */
+void script_avail_nonsense(struct driver_ring *r);
+
 /* Waits until the device has returned everything. */
 bool script_wait_idle(const struct driver_ring *r, int timeout_ms);
 

@@ -84,7 +84,7 @@ static void a_base_may_be_set_while_all_sleep(void **state)
 
 	assert_passes(a, b);
 	usleep(IDLE_US);
-	base.num = a->ring[DRIVER_TX(0)].used->idx;
+	ring_used(&a->ring[DRIVER_TX(0)], &base.num);
 	assert_int_equal(frontend_set(&a->fe, VHOST_USER_SET_VRING_BASE, &base, sizeof(base), NULL,
 				      0, &err),
 			 0);
@@ -178,11 +178,10 @@ static void a_port_with_a_broken_ring_can_be_deleted(void **state)
 	struct driver_config no_kick = { .quirks = DRIVER_NO_KICK_FD };
 	struct driver *a = rig_open(rig, 0, NULL), *b = rig_open(rig, 1, NULL);
 	struct driver *c = rig_open(rig, 2, &no_kick);
-	struct driver_ring *tx = &c->ring[DRIVER_TX(0)];
 	json_t *result;
 	struct error err;
 
-	script_avail_index(tx, (uint16_t)(tx->published + 1000));
+	script_avail_nonsense(&c->ring[DRIVER_TX(0)]);
 	rig_wait_state(rig, 2, "broken");
 	assert_int_equal(client_call(rig->control, "port.del", json_pack("{s:s}", "name", "p2"),
 				     &result, &err),
@@ -228,5 +227,5 @@ int main(void)
 		CASE(a_port_with_a_broken_ring_can_be_deleted),
 	};
 
-	return rig_run("change", tests, ARRAY_SIZE(tests), 2);
+	return rig_run("change", tests, ARRAY_SIZE(tests), 0);
 }

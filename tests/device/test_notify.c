@@ -17,6 +17,21 @@ static uint64_t calls_of(const struct driver_ring *r)
 	return read(r->call, &n, sizeof(n)) == sizeof(n) ? n : 0;
 }
 
+/* Asks to be called when `n` more chains, of one descriptor each, and one have come back. */
+static void call_later(struct driver_ring *r, unsigned n)
+{
+	struct driver_place at = r->take;
+
+	if (!r->packed) {
+		store_release(r->used_event, (uint16_t)(r->used_next + n));
+		return;
+	}
+	packed_step(r, &at, n);
+	store_relaxed(&r->driver_event->off_wrap,
+		      (uint16_t)(at.slot | at.wrap << VRING_PACKED_EVENT_F_WRAP_CTR));
+	store_release(&r->driver_event->flags, VRING_PACKED_EVENT_FLAG_DESC);
+}
+
 static struct driver *open_later(struct rig *rig, unsigned port)
 {
 	struct driver_config c = { .quirks = DRIVER_RINGS_LATER };
@@ -175,7 +190,7 @@ static void event_index_ahead_is_one_call(void **state)
 	usleep(SETTLE_US);
 	driver_reclaim(a, 0);
 	calls_of(tx);
-	store_release(tx->used_event, (uint16_t)(tx->used_next + 31));
+	call_later(tx, 31);
 	for (unsigned i = 0; i < 31; i++)
 		send_one(a, 0, 1, 60, i);
 	assert_true(script_wait_idle(tx, 1000));
@@ -313,5 +328,5 @@ int main(void)
 		CASE(used_flags_say_nothing_else),
 	};
 
-	return rig_run("notify", tests, ARRAY_SIZE(tests), 3);
+	return rig_run("notify", tests, ARRAY_SIZE(tests), 2);
 }

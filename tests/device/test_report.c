@@ -87,23 +87,6 @@ static bool has_feature(const json_t *row, const char *name)
 	return false;
 }
 
-/* Makes available what there cannot be. */
-static void make_senseless(struct driver_ring *r)
-{
-	if (!r->packed) {
-		script_avail_index(r, 10000);
-		return;
-	}
-	/* A chain without an end. What is before the next slot is of the next round. */
-	for (unsigned slot = r->size; slot--;) {
-		const struct driver_place at = { slot, slot >= r->add.slot };
-
-		store_release(&r->packed_desc[slot].flags,
-			      packed_flags_available(&at) | VRING_DESC_F_NEXT);
-	}
-	ring_kick(r);
-}
-
 static void each_state_says_why_nothing_passes(void **state)
 {
 	struct rig *rig = *state;
@@ -128,7 +111,7 @@ static void each_state_says_why_nothing_passes(void **state)
 	expect(rig, 0, "up", "share=on");
 	send_one(d, 0, 1, 60, 1);
 	expect(rig, 0, "up", "");
-	make_senseless(&d->ring[DRIVER_TX(0)]);
+	script_avail_nonsense(&d->ring[DRIVER_TX(0)]);
 	expect(rig, 0, "broken", "ring 1:");
 	driver_close(d);
 	expect(rig, 0, "waiting", rig->socket[0]);

@@ -153,7 +153,10 @@ static void a_malformed_chain_ends_the_frame(void **state)
 	unlike_meet(*state, d, UNLIKE_ALL, 0, &like);
 	rx = &d[1].d->ring[DRIVER_RX(0)];
 	driver_post(d[1].d, 0);
-	rx->desc[rx->avail->ring[(rx->used_next + 3) & rx->mask]].addr = UINT64_MAX - 4096;
+	if (rx->packed)
+		rx->packed_desc[(rx->take.slot + 3) % rx->size].addr = UINT64_MAX - 4096;
+	else
+		rx->desc[rx->avail->ring[(rx->used_next + 3) & rx->mask]].addr = UINT64_MAX - 4096;
 	before = rig_counters(*state, 0, 1);
 	unlike_make_tcp(&p, &d[0], 10000, 1000, 1);
 	assert_int_equal(unlike_send(&d[0], &p), 0);
@@ -397,5 +400,5 @@ int main(void)
 		CASE(a_malformed_chain_ends_the_frame),
 	};
 
-	return rig_run("room", tests, ARRAY_SIZE(tests), 2);
+	return rig_run("room", tests, ARRAY_SIZE(tests), 0);
 }

@@ -80,6 +80,31 @@ NOT_RACING static void twist_descriptor(struct attack *a, struct vring_desc *des
 	}
 }
 
+/* The same of a packed ring, which has no `next` but an id, and whose turn it is in its flags. */
+NOT_RACING static void twist_packed(struct attack *a, struct vring_packed_desc *desc)
+{
+	static const uint16_t turns[] = { 0, 1u << VRING_PACKED_DESC_F_AVAIL,
+					  1u << VRING_PACKED_DESC_F_USED };
+	volatile struct vring_packed_desc *d = desc;
+	struct vring_desc like = { 0 };
+
+	twist_descriptor(a, &like);
+	switch (dice(a) % 4) {
+	case 0:
+		d->len = like.len;
+		break;
+	case 1: /* chains that end soon: one that does not breaks its ring for good */
+		d->flags = (like.flags & ~(dice(a) % 8 ? VRING_DESC_F_NEXT : 0)) |
+			   turns[dice(a) % ARRAY_SIZE(turns)];
+		break;
+	case 2:
+		d->id = like.next;
+		break;
+	default:
+		d->addr = like.addr;
+	}
+}
+
 NOT_RACING static void *twist_all(void *arg)
 {
 	struct attack *a = arg;
@@ -89,7 +114,8 @@ NOT_RACING static void *twist_all(void *arg)
 		volatile uint8_t *buffer = a->d->mem.base + dice(a) % a->d->mem.size;
 
 		for (unsigned i = 0; i < 8; i++)
-			twist_descriptor(a, &r->desc[dice(a) & r->mask]);
+			r->packed ? twist_packed(a, &r->packed_desc[dice(a) & r->mask])
+				  : twist_descriptor(a, &r->desc[dice(a) & r->mask]);
 		if (r->tables)
 			twist_descriptor(a, &r->tables[dice(a) % 512]);
 		*buffer = (uint8_t)dice(a);
@@ -100,16 +126,8 @@ NOT_RACING static void *twist_all(void *arg)
 /* Keeps the rings going although nothing in them can be trusted. */
 static void churn(struct driver *d)
 {
-	for (unsigned i = 0; i < 2; i++) {
-		struct driver_ring *r = &d->ring[i];
-		uint16_t used = load_acquire(&r->used->idx);
-
-		for (uint16_t n = 0; n < r->size; n++)
-			r->avail->ring[n] = n;
-		r->avail_next = (uint16_t)(used + r->size);
-		ring_publish(r);
-		ring_kick(r);
-	}
+	for (unsigned i = 0; i < 2; i++)
+		script_avail_all(&d->ring[i], i == DRIVER_RX(0));
 }
 
 /* DPDK 134228ca39 and others: lengths, flags and headers read twice while the guest changes them.
@@ -220,8 +238,13 @@ static void used_index_is_overwritten(void **state)
 static void use_ring(struct driver *c, struct driver_ring *ring, struct driver *a, struct driver *b)
 {
 	for (unsigned i = 0; i < 50; i++) {
-		store_release(&ring->avail->idx, (uint16_t)(load_acquire(&ring->used->idx) + 200));
-		ring_kick(ring);
+		if (ring->packed) {
+			script_avail_all(ring, i % 2);
+		} else {
+			store_release(&ring->avail->idx,
+				      (uint16_t)(load_acquire(&ring->used->idx) + 200));
+			ring_kick(ring);
+		}
 		driver_reclaim(a, 0);
 		if (ring_room(&a->ring[DRIVER_TX(0)]))
 			send_one(a, 0, 2, 60 + i * 20, i);
@@ -251,12 +274,15 @@ static void rings_lie_on_each_other(void **state)
 			ring.used = (void *)((uintptr_t)ring.avail & ~(uintptr_t)3);
 		if (way / 2 == 4) { /* both rings of the pair are one */
 			ring.desc = other->desc;
+			ring.packed_desc = other->packed_desc;
 			ring.avail = other->avail;
 			ring.used = other->used;
-			assert_int_equal(driver_ring_start(c, !(way % 2), 0, &err), 0);
+			assert_int_equal(driver_ring_start(c, !(way % 2), ring_base(other), &err),
+					 0);
 			assert_int_equal(driver_ring_enable(c, !(way % 2), true, &err), 0);
 		}
-		assert_int_equal(frontend_set_ring(&c->fe, way % 2, &ring, 0, &err), 0);
+		assert_int_equal(frontend_set_ring(&c->fe, way % 2, &ring, ring_base(&ring), &err),
+				 0);
 		assert_int_equal(frontend_set_fd(&c->fe, VHOST_USER_SET_VRING_KICK, way % 2,
 						 ring.kick, &err),
 				 0);
@@ -285,9 +311,12 @@ static void buffers_lie_on_their_ring(void **state)
 		uint64_t at = driver_memory_gpa(&c->mem, parts[round % 3]);
 
 		send_one(c, 2, 0, 60, 1);
-		for (unsigned i = 0; i < rx->size; i++)
-			rx->desc[i] =
-				(struct vring_desc){ at + round, 2048, VRING_DESC_F_WRITE, 0 };
+		for (unsigned i = 0; i < rx->size; i++) {
+			rx->desc[i].addr = at + round; /* the same in either format */
+			if (!rx->packed)
+				rx->desc[i] = (struct vring_desc){ at + round, 2048,
+								   VRING_DESC_F_WRITE, 0 };
+		}
 		use_ring(c, rx, a, b);
 		rig_assert_alive(*state);
 		driver_close(c);
@@ -502,13 +531,13 @@ int main(void)
 		CASE(calls_replaced_without_end_do_not_pile_up),
 		CASE(kicks_are_never_read),
 		CASE(everything_changes_while_it_is_read),
-		CASE(available_index_jumps),
-		CASE(used_index_is_overwritten),
 		CASE(holes_are_punched),
 		CASE(rings_lie_on_each_other),
 		CASE(buffers_lie_on_their_ring),
+		CASE(available_index_jumps),
+		CASE(used_index_is_overwritten),
 	};
 
 	setenv("RINGWAY_TEST_MESSAGES_MAX", "0", 1);
-	return rig_run("memory", tests, ARRAY_SIZE(tests), 6);
+	return rig_run("memory", tests, ARRAY_SIZE(tests), 2);
 }

@@ -57,7 +57,9 @@ static void stir(struct scene *s)
 		struct driver_ring *r = &s->c->ring[i];
 		uint16_t index = load_relaxed(&r->avail->idx);
 
-		if ((uint16_t)(index - load_acquire(&r->used->idx)) < r->size / 2)
+		if (r->packed)
+			script_avail_all(r, i % 2 == 0);
+		else if ((uint16_t)(index - load_acquire(&r->used->idx)) < r->size / 2)
 			store_release(&r->avail->idx, (uint16_t)(index + dice(s, 64)));
 		ring_kick(r);
 	}

@@ -17,9 +17,6 @@
 #define SIZE	  64u
 #define PLACE	  2048u
 #define PLACES	  64u
-#define NEXT	  VRING_DESC_F_NEXT
-#define AVAIL	  (1u << VRING_PACKED_DESC_F_AVAIL)
-#define USED	  (1u << VRING_PACKED_DESC_F_USED)
 
 static struct driver_config packed_config(void)
 {
@@ -105,12 +102,7 @@ static void a_chain_without_an_end_breaks_its_ring(void **state)
 		.from = b, .to = rig_open(*state, 2, NULL), .from_port = 1, .to_port = 2
 	};
 
-	for (unsigned i = SIZE; i--;) {
-		tx->packed_desc[i].addr = ring_gpa(tx, a->mem.base);
-		tx->packed_desc[i].len = 100;
-		store_release(&tx->packed_desc[i].flags, (uint16_t)(AVAIL | NEXT));
-	}
-	ring_kick(tx);
+	script_avail_nonsense(tx);
 	rig_wait_state(*state, 0, "broken");
 	stream_run(&good);
 	driver_close(a);
