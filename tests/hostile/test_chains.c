@@ -466,17 +466,41 @@ static void a_table_may_end_a_chain(void **state)
 	driver_close(b);
 }
 
-/* Such an entry names nothing that could be returned; what follows passes. */
-static void heads_outside_the_ring_are_passed_over(void **state)
+/* An id means nothing to the device: no number is too large to be given back (SPDK#3860). */
+static void assert_id_returned(struct driver *d, uint16_t id)
+{
+	struct driver_ring *tx = &d->ring[DRIVER_TX(0)];
+	const struct vring_packed_desc *desc = &tx->packed_desc[tx->add.slot];
+
+	driver_reclaim(d, 0);
+	packed_put(tx, ring_gpa(tx, d->mem.base), 60, id, 0);
+	tx->avail_next++;
+	ring_flush(tx);
+	for (unsigned i = 0; i < 1000 && !packed_pending(tx); i++)
+		usleep(1000);
+	assert_true(packed_pending(tx));
+	assert_int_equal(load_relaxed(&desc->id), id);
+	/* Taken by hand: this driver would not believe it. */
+	packed_step(tx, &tx->take, 1);
+	tx->room++;
+	tx->used_next++;
+}
+
+/* Such a head names nothing that could be returned; what follows passes. */
+static void heads_and_ids_outside_the_ring_harm_nothing(void **state)
 {
 	const uint16_t heads[] = { 256, 257, 0x7fff, 0x8000, 0xffff };
 	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
 	struct stream good = { .from = a, .to = b };
 
 	for (unsigned i = 0; i < ARRAY_SIZE(heads); i++) {
-		script_avail(&a->ring[DRIVER_TX(0)], heads[i]);
-		driver_flush(a, DRIVER_TX(0));
-		rig_assert_dropped(*state, 0, "chain_head", i + 1);
+		if (rig_packed()) {
+			assert_id_returned(a, heads[i]);
+		} else {
+			script_avail(&a->ring[DRIVER_TX(0)], heads[i]);
+			driver_flush(a, DRIVER_TX(0));
+			rig_assert_dropped(*state, 0, "chain_head", i + 1);
+		}
 		stream_both(&good);
 	}
 	driver_close(a);
@@ -513,8 +537,8 @@ int main(void)
 		CASE(indirect_without_agreement_is_refused),
 		CASE(a_table_may_end_a_chain),
 		CASE(only_packed_tables_of_what_is_sent_may_say_writable),
-		CASE(heads_outside_the_ring_are_passed_over),
+		CASE(heads_and_ids_outside_the_ring_harm_nothing),
 	};
 
-	return rig_run("chains", tests, ARRAY_SIZE(tests), 1);
+	return rig_run("chains", tests, ARRAY_SIZE(tests), 0);
 }
