@@ -214,6 +214,40 @@ static void what_was_made_available_is_seen_as_it_was_then(void **state)
 	}
 }
 
+/* DPDK 134228ca39: what was checked was read again, and had become something else. */
+static void each_part_of_a_descriptor_is_read_once(void **state)
+{
+	static const uint16_t heads[] = { 0, 1, 2, 3 };
+	struct virtq *tx = begin(TX, 0), *rx = begin(RX, 0);
+	bool taken;
+
+	for (unsigned i = 0; i < 4; i++) {
+		put_frame(i);
+		put(TX, i, (uint16_t)i, buffer(i), VNET_HDR_LEN + FRAME, AVAIL);
+		put(RX, i, (uint16_t)i, buffer(4 + i), BUFFER, AVAIL | WRITE);
+	}
+	offer(TX, heads, 4);
+	offer(RX, heads, 4);
+	watch(tx, NULL);
+	taken = collect(tx);
+	virtq_deliver(rx, &batch, 15, &calls);
+	steps_end();
+	forget_calls(tx);
+	forget_calls(rx);
+	assert_true(taken);
+	assert_int_equal(rx->stats.frames, 4);
+	for (unsigned ring = RX; ring <= TX; ring++) {
+		uint32_t entries = offset(ring_addr(ring).avail) + 4;
+
+		for (unsigned at = 0; at < 4 * 16; at += 8) {
+			uint32_t from = descriptors(ring) + at;
+
+			assert_int_equal(steps_within(from, from + 8, false), 1);
+		}
+		assert_int_equal(steps_within(entries, entries + 8, false), packed ? 0 : 4);
+	}
+}
+
 /* All is as it would be, but that it is not available. */
 /* Clauses: 2.8.15b */
 static void what_is_not_available_is_left_alone(void **state)
@@ -468,6 +502,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(what_was_made_available_is_seen_as_it_was_then),
+		TEST(each_part_of_a_descriptor_is_read_once),
 		TEST(what_is_not_available_is_left_alone),
 		TEST(what_comes_back_is_complete_when_it_is_seen),
 		TEST(what_is_delivered_is_there_when_it_is_seen),
