@@ -190,6 +190,7 @@ static void endpoint_connected(void *ctx, int fd)
 	struct vhost_user_port *p = ctx;
 	struct error err;
 
+	p->sent_before = vhost_user_sent(p);
 	if (session_start(p->port.env->loop, fd, &p->dev, &p->port.log, &session_hooks, p,
 			  &p->session, &err)) {
 		close(fd);

@@ -39,6 +39,7 @@ struct vhost_user_port {
 	struct session *session;
 	bool harmful;	      /* the session is being ended for what it did to others */
 	bool was_up;	      /* as the log has it */
+	uint64_t sent_before; /* vhost_user_sent() when the session began */
 	char waiting[256];    /* what the endpoint waits for */
 	char last_error[256]; /* why the last session ended, if it was a fault */
 };
@@ -65,6 +66,7 @@ frame_set vhost_user_egress(struct port *port, struct batch *b, frame_set set,
 			    struct virtq_calls *calls);
 
 /* vhost_user_report.c: what `show` tells. */
+uint64_t vhost_user_sent(const struct vhost_user_port *p); /* frames and malformed chains, ever */
 void vhost_user_report(struct port *port, struct port_report *ret);
 unsigned vhost_user_report_queues(struct port *port, struct queue_report *rows, unsigned max);
 

@@ -37,12 +37,26 @@ static void report_resting(const struct vhost_device *dev, struct port_report *r
 			 "no ring is up: the guest's driver has not started its queues");
 }
 
-static bool traffic(const struct port_counters *c)
+static void add_counters(struct port_counters *to, const struct virtq_stats *from)
 {
-	uint64_t n = c->frames;
-
+	to->frames += load_relaxed(&from->frames);
+	to->bytes += load_relaxed(&from->bytes);
 	for (unsigned i = 0; i < DROP_COUNT; i++)
-		n += c->dropped[i];
+		to->dropped[i] += load_relaxed(&from->dropped[i]);
+}
+
+uint64_t vhost_user_sent(const struct vhost_user_port *p)
+{
+	struct port_counters sent = { .frames = 0 };
+	uint64_t n;
+
+	for (unsigned i = 1; i < p->dev.rings; i += 2) {
+		if (p->dev.ring[i])
+			add_counters(&sent, &p->dev.ring[i]->vq.stats);
+	}
+	n = sent.frames;
+	for (unsigned i = 0; i < DROP_COUNT; i++)
+		n += sent.dropped[i];
 	return n;
 }
 
@@ -64,7 +78,7 @@ static void report_state(struct vhost_user_port *p, struct port_report *ret)
 		ret->state = "up";
 		/* Without share=on a guest writes to a copy of its own, and this memory stays
 		 * empty. */
-		if (!traffic(&ret->ingress))
+		if (vhost_user_sent(p) == p->sent_before)
 			snprintf(ret->reason, sizeof(ret->reason),
 				 "the guest has sent nothing; if it did, its memory lacks "
 				 "share=on%s",
@@ -92,14 +106,6 @@ static void report_pending(const struct vhost_user_port *p, struct port_report *
 	if (p->session && p->dev.told && p->dev.told != p->dev.options.offered)
 		snprintf(ret->pending, sizeof(ret->pending),
 			 "features= counts for front-ends that connect from now on: restart QEMU");
-}
-
-static void add_counters(struct port_counters *to, const struct virtq_stats *from)
-{
-	to->frames += load_relaxed(&from->frames);
-	to->bytes += load_relaxed(&from->bytes);
-	for (unsigned i = 0; i < DROP_COUNT; i++)
-		to->dropped[i] += load_relaxed(&from->dropped[i]);
 }
 
 static void report_limits(const struct vhost_user_port *p, struct port_report *ret)

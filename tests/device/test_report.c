@@ -115,6 +115,10 @@ static void each_state_says_why_nothing_passes(void **state)
 	expect(rig, 0, "broken", "ring 1:");
 	driver_close(d);
 	expect(rig, 0, "waiting", rig->socket[0]);
+	/* What another guest sent says nothing of the next one's memory. */
+	d = rig_open(rig, 0, NULL);
+	expect(rig, 0, "up", "share=on");
+	driver_close(d);
 }
 
 static json_int_t limit_of(const json_t *row, const char *option)
