@@ -205,9 +205,21 @@ static void endpoint_waiting(void *ctx, const char *text)
 	snprintf(p->waiting, sizeof(p->waiting), "%s", text);
 }
 
+/* The usual reason: two virtual machines were given one socket. */
+static void endpoint_another(void *ctx)
+{
+	struct vhost_user_port *p = ctx;
+
+	snprintf(p->last_error, sizeof(p->last_error),
+		 "another front-end waits until this one is gone; give each its own port and "
+		 "socket");
+	log_event(LOG_WARN, p->port.name, "%s", p->last_error);
+}
+
 static const struct endpoint_hooks endpoint_hooks = {
 	.connected = endpoint_connected,
 	.waiting = endpoint_waiting,
+	.another = endpoint_another,
 };
 
 /* Options */

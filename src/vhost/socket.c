@@ -2,9 +2,10 @@
 /*
  * Listening, connecting and inherited sockets, on the control thread.
  *
- * An endpoint gives away one connected socket and then rests until endpoint_resume(): the listening
- * socket is not watched meanwhile, so that others wait in its backlog. A try to connect is one
- * connect() that cannot wait (a Unix socket connects at once or fails) and a timer for the next.
+ * An endpoint gives away one connected socket and then rests until endpoint_resume(): others wait
+ * in the listening socket's backlog meanwhile, which is told once, since nothing else would say why
+ * they hang. A try to connect is one connect() that cannot wait (a Unix socket connects at once or
+ * fails) and a timer for the next.
  */
 #include "vhost/socket.h"
 
@@ -25,6 +26,7 @@
 #define BACKLOG	     16
 #define RETRY_MIN_MS 100u
 #define RETRY_MAX_MS 1000u
+#define ANOTHER_MS   1000u
 #define LONG_ENOUGH_NS \
 	2000000000ull /* a session that lasted so long did not end in its handshake */
 
@@ -72,10 +74,27 @@ static void listen_watch(struct endpoint *e)
 	const char *who = e->mode & 022 ? "" : ": the same user's";
 	struct error text;
 
+	uv_timer_stop(&e->timer);
 	uv_poll_start(&e->poll, UV_READABLE, on_incoming);
 	error_set(&text, 0, "waiting for a front-end to connect to %s (mode=%04o%s)", e->path,
 		  (unsigned)e->mode, who);
 	say_waiting(e, text.text);
+}
+
+static void on_still_waiting(uv_timer_t *timer)
+{
+	struct endpoint *e = timer->data;
+
+	e->hooks->another(e->ctx);
+}
+
+/* One that was restarted may come before the end of its old session is seen. */
+static void on_another(uv_poll_t *poll, int status, int events)
+{
+	struct endpoint *e = poll->data;
+
+	uv_poll_stop(poll); /* it stays readable */
+	uv_timer_start(&e->timer, on_still_waiting, ANOTHER_MS, 0);
 }
 
 static void on_incoming(uv_poll_t *poll, int status, int events)
@@ -85,7 +104,7 @@ static void on_incoming(uv_poll_t *poll, int status, int events)
 	struct error text;
 
 	if (fd >= 0) {
-		uv_poll_stop(&e->poll);
+		uv_poll_start(&e->poll, UV_READABLE, on_another);
 		give_away(e, fd);
 		return;
 	}
@@ -294,6 +313,8 @@ void endpoint_pause(struct endpoint *e)
 		endpoint_resume(e);
 		return;
 	}
+	if (e->kind == LISTEN)
+		uv_poll_stop(&e->poll);
 	say_waiting(e, "waiting for a moment, since the last session has harmed others");
 	uv_timer_start(&e->timer, on_timer, RETRY_MAX_MS, 0);
 }

@@ -33,6 +33,8 @@ struct endpoint_hooks {
 	void (*connected)(void *ctx, int fd);
 	/* What it is waiting for has changed, e.g. why connect() fails; `text` for `show port`. */
 	void (*waiting)(void *ctx, const char *text);
+	/* Somebody else has connected and waited for a second of the session; once in each. */
+	void (*another)(void *ctx);
 };
 
 /*

@@ -188,6 +188,31 @@ static void assert_last_error(struct rig *rig, unsigned port, const char *words)
 	json_decref(row);
 }
 
+/* The same socket given to two virtual machines: the second would hang without a word. */
+static void a_front_end_that_waits_for_another_is_told_of(void **state)
+{
+	struct rig *rig = *state;
+	struct driver *d = rig_open(rig, 0, NULL);
+	struct error err;
+	int sock = channel_connect(rig->socket[0], WAIT_MS, &err);
+	bool told = false;
+
+	assert_true(sock >= 0);
+	for (unsigned i = 0; !told && i < 500; i++) {
+		json_t *row = port_row(rig, 0);
+
+		told = strstr(text_of(row, "last_error"), "another front-end waits");
+		json_decref(row);
+		usleep(10000);
+	}
+	assert_true(told);
+	close(sock);
+	driver_close(d);
+	d = rig_open(rig, 0, NULL); /* Its own connection is over at once, and this one's turn. */
+	assert_last_error(rig, 0, "");
+	driver_close(d);
+}
+
 /* Until a front-end comes that does better; a clean close is no error. */
 static void the_last_error_is_kept(void **state)
 {
@@ -472,6 +497,7 @@ int main(void)
 		CASE(each_state_says_why_nothing_passes),
 		CASE(limits_are_told_and_how_often_each_was_met),
 		CASE(a_packed_ring_that_lost_its_place_says_so),
+		CASE(a_front_end_that_waits_for_another_is_told_of),
 		CASE(the_last_error_is_kept),
 		CASE(every_frame_is_counted_once_on_each_side),
 		CASE(quiet_guests_wake_nobody),

@@ -27,7 +27,7 @@ static struct rig {
 	struct endpoint *endpoint;
 	char dir[48];
 	struct error err;
-	unsigned connected, waits;
+	unsigned connected, waits, others;
 	int fd; /* given away last */
 	char waiting[256];
 	bool end_at_once;	/* the session ends before it has begun */
@@ -57,7 +57,12 @@ static void on_waiting(void *ctx, const char *text)
 	snprintf(r.waiting, sizeof(r.waiting), "%s", text);
 }
 
-static const struct endpoint_hooks hooks = { on_connected, on_waiting };
+static void on_another(void *ctx)
+{
+	r.others++;
+}
+
+static const struct endpoint_hooks hooks = { on_connected, on_waiting, on_another };
 
 static int setup(void **state)
 {
@@ -345,13 +350,25 @@ static void one_connection_at_a_time(void **state)
 	assert_int_equal(read(a, &byte, 1), 1);
 	close(r.fd);
 	r.fd = -1;
-	turn();
+	turn_for(1100);
 	assert_int_equal(r.connected, 1);
+	assert_int_equal(r.others, 1); /* told, once */
 	endpoint_resume(r.endpoint);
 	turn();
 	assert_int_equal(r.connected, 2);
 	assert_int_equal(write(r.fd, "2", 1), 1);
 	assert_int_equal(read(b, &byte, 1), 1);
+	close(connect_to("s"));
+	turn();
+	endpoint_resume(r.endpoint); /* whoever comes next while that is not yet seen is no other */
+	turn_for(1100);
+	assert_int_equal(r.connected, 3);
+	assert_int_equal(r.others, 1);
+	close(connect_to("s"));
+	turn();
+	endpoint_pause(r.endpoint);
+	turn_for(500);
+	assert_int_equal(r.connected + r.others, 4); /* nobody, for a moment */
 	close(a);
 	close(b);
 }
