@@ -26,7 +26,8 @@
 	X(FRAME_LONG, frame_long, INGRESS, "frame longer than any offload allows")                \
 	X(QUEUE_DISABLED, queue_disabled, INGRESS, "sent on a queue that the guest has disabled") \
 	X(NO_DESTINATION, no_destination, INGRESS, "no other port to send to")                    \
-	X(SAME_PORT, same_port, INGRESS, "destination is behind the port it came from")           \
+	X(SAME_PORT, same_port, INGRESS,                                                          \
+	  "its destination is behind its own port; do two guests have the same MAC address?")     \
 	X(PORT_DOWN, port_down, EGRESS,                                                           \
 	  "no queue of the port runs to receive with, or its link is down")                       \
 	X(FULL, full, EGRESS, "no room in the receiver's rx ring")                                \

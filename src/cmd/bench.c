@@ -163,7 +163,7 @@ static int take_guests_option(struct guests_config *c, int o, char **argv)
 		c->data = true;
 		return CMD_DONE;
 	default:
-		return cmd_bad_option("bench", argv);
+		return cmd_bad_option("bench", o, argv);
 	}
 }
 
@@ -349,7 +349,7 @@ int cmd_bench(int argc, char **argv)
 		else if (o == 'l')
 			latency = true;
 		else
-			status = cmd_bad_option("bench", argv);
+			status = cmd_bad_option("bench", o, argv);
 	}
 	if (status)
 		return status;

@@ -20,7 +20,7 @@ int cmd_usage(const char *name, const char *fmt, ...)
 	return CMD_USAGE;
 }
 
-int cmd_bad_option(const char *name, char **argv)
+int cmd_bad_option(const char *name, int how, char **argv)
 {
 	/* A short option may hide in a cluster; then getopt has not moved on, but names it. */
 	const char *word = argv[optind - 1];
@@ -30,8 +30,10 @@ int cmd_bad_option(const char *name, char **argv)
 				 strchr(word, '=') ? "option '%s' takes no value"
 						   : "option '%s' needs a value after it",
 				 word);
+	if (optopt && how == ':')
+		return cmd_usage(name, "option '-%c' needs a value after it", optopt);
 	if (optopt)
-		return cmd_usage(name, "unknown option '-%c', or one without its value", optopt);
+		return cmd_usage(name, "unknown option '-%c'", optopt);
 	return cmd_usage(name, "unknown option '%s'", word);
 }
 
@@ -58,7 +60,7 @@ int cmd_options(int argc, char **argv, bool has_json, struct cmd_options *ret)
 			ret->help = true;
 			break;
 		default:
-			return cmd_bad_option(argv[0], argv);
+			return cmd_bad_option(argv[0], c, argv);
 		}
 	}
 	return CMD_DONE;

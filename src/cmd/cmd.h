@@ -29,8 +29,9 @@ int cmd_conform(int argc, char **argv);
 /* Prints "ringway NAME: text; see 'ringway NAME --help'" and returns CMD_USAGE. */
 int cmd_usage(const char *name, const char *fmt, ...) printf_like(2, 3);
 
-/* The same for an option that getopt_long() did not like (returned '?' or ':'; opterr is 0). */
-int cmd_bad_option(const char *name, char **argv);
+/* The same for an option that getopt_long() did not like: `how` is the '?' or ':' that it returned
+ * (opterr is 0). */
+int cmd_bad_option(const char *name, int how, char **argv);
 
 struct cmd_options {
 	const char *control; /* NULL: the default */

@@ -165,7 +165,7 @@ static int take_option(struct conform_config *c, struct report *report, int o, c
 		report->json = true;
 		return CMD_DONE;
 	default:
-		return cmd_bad_option("conform", argv);
+		return cmd_bad_option("conform", o, argv);
 	}
 }
 
@@ -212,7 +212,9 @@ int cmd_conform(int argc, char **argv)
 			return status;
 	}
 	if (optind < argc && strcmp(argv[optind - 1], "--") != 0)
-		return cmd_usage("conform", "'%s' is too much", argv[optind]);
+		return cmd_usage("conform",
+				 "'%s' is too much; a socket is given with --connect or --listen",
+				 argv[optind]);
 	if (optind < argc)
 		c.command = &argv[optind];
 	if (!c.ports)

@@ -45,6 +45,13 @@ static int run_subcommand(int argc, char **argv)
 		if (!strcmp(argv[0], subcommands[i].name))
 			return subcommands[i].run(argc, argv);
 	}
+	if (argv[0][0] == '-') {
+		fprintf(stderr,
+			"ringway: '%s' comes before the command; options go after it; "
+			"see 'ringway --help'\n",
+			argv[0]);
+		return CMD_USAGE;
+	}
 	fprintf(stderr, "ringway: unknown command '%s'%s; see 'ringway --help'\n", argv[0],
 		nearest_hint(argv[0], subcommands, ARRAY_SIZE(subcommands), sizeof(*subcommands)));
 	return CMD_USAGE;

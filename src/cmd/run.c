@@ -73,6 +73,19 @@ static int read_file(struct config *config, const char *path)
 	return r < 0 ? CMD_REFUSED : CMD_DONE;
 }
 
+/* A port that was not quoted ends at its name. */
+static int take_port(struct config *config, const char *next)
+{
+	struct error err;
+
+	if (config_add_port(config, optarg, &err) >= 0)
+		return CMD_DONE;
+	if (next && *next != '-' && !strchr(optarg, ' '))
+		return cmd_usage("run", "--port takes one word; quote the port: --port '%s %s ...'",
+				 optarg, next);
+	return cmd_usage("run", "--port '%s': %s", optarg, err.text);
+}
+
 static int take_setting(struct run *run, const char *key)
 {
 	struct error err;
@@ -102,9 +115,7 @@ static int take_option(struct run *run, int c, char **argv)
 	case 'M':
 		return take_setting(run, "ports-max");
 	case 'P':
-		if (config_add_port(&run->config, optarg, &err) < 0)
-			return cmd_usage("run", "--port '%s': %s", optarg, err.text);
-		return CMD_DONE;
+		return take_port(&run->config, argv[optind]);
 	case 'd':
 		if (dirs_add(&run->confinement.dirs, optarg, &err) < 0)
 			return cmd_refused(&err);
@@ -122,7 +133,7 @@ static int take_option(struct run *run, int c, char **argv)
 		log_set_level(LOG_WARN);
 		return CMD_DONE;
 	default:
-		return cmd_bad_option("run", argv);
+		return cmd_bad_option("run", c, argv);
 	}
 }
 
@@ -146,7 +157,7 @@ static int take_options(struct run *run, int argc, char **argv, bool *ret_help)
 	};
 	int c;
 
-	while ((c = getopt_long(argc, argv, "f:vqh", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, ":f:vqh", options, NULL)) != -1) {
 		int status;
 
 		if (c == 'h') {

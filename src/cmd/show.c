@@ -411,6 +411,7 @@ static bool names_port(const json_t *rows, const char *name)
 /* A word that is no view: the name of a port, or mistyped. */
 static int show_named(int n, char **words, const struct cmd_options *options)
 {
+	const char *hint;
 	bool found = false;
 	json_t *result;
 
@@ -424,8 +425,17 @@ static int show_named(int n, char **words, const struct cmd_options *options)
 	}
 	if (found)
 		return show(find_view("port"), words[0], options);
-	return cmd_usage("show", "there is no '%s' to show%s", words[0],
-			 nearest_hint(words[0], views, ARRAY_SIZE(views), sizeof(*views)));
+	if (n == 2 && find_view(words[1]))
+		return cmd_usage("show", "the name comes last: 'ringway show %s %s'", words[1],
+				 words[0]);
+	hint = nearest_hint(words[0], views, ARRAY_SIZE(views), sizeof(*views));
+	if (n == 2)
+		return cmd_usage("show", "'%s'%s is none of port, queue, fdb, worker and feature",
+				 words[0], hint);
+	return cmd_usage("show",
+			 "'%s'%s is neither a port of the switch nor one of port, queue, fdb, "
+			 "worker and feature",
+			 words[0], hint);
 }
 
 int cmd_show(int argc, char **argv)

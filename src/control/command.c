@@ -63,13 +63,18 @@ int command_parse(char *const *words, unsigned n, struct command *ret, struct er
 				 "unknown command '%s'; here it can be port add, del or set",
 				 n ? words[0] : "");
 	if (n < 2)
-		return error_set(err, EINVAL, "'port' alone says nothing; add, del or set?");
+		return error_set(err, EINVAL, "'port' needs add, del or set after it");
 	r = parse_verb(words[1], &c.verb, err);
 	if (r < 0)
 		return r;
 	if (n < 3)
 		return error_set(err, EINVAL, "port %s needs the port's name", words[1]);
 	c.name = words[2];
+	if (strchr(c.name, ' '))
+		return error_set(err, EINVAL,
+				 "'%.40s' is one word; name, kind and each key=value are words of "
+				 "their own, with no quotes around all of them",
+				 c.name);
 	if (!port_name_valid(c.name))
 		return error_set(err, EINVAL,
 				 "'%.40s' is no name for a port; use 1 to %d of A-Za-z0-9_.:- and "
@@ -330,7 +335,7 @@ int run_settings_workers(const struct run_settings *settings, unsigned *ret_work
 {
 	if (settings->n_cpus && settings->workers && settings->n_cpus != settings->workers)
 		return error_set(err, EINVAL,
-				 "%u workers and %u CPUs; --cpus names one CPU for each worker",
+				 "--workers is %u, and --cpus has %u; name one CPU for each worker",
 				 settings->workers, settings->n_cpus);
 	if (settings->workers)
 		*ret_workers = settings->workers;

@@ -49,7 +49,10 @@ int channel_connect(const char *path, int timeout_ms, struct error *err)
 		rc = errno;
 		close(sock);
 		if ((rc != ENOENT && rc != ECONNREFUSED) || !time_left(start, timeout_ms))
-			return error_set(err, rc, "%s: cannot connect: %s", path, strerror(rc));
+			return error_set(err, rc,
+					 "%s: cannot connect: %s; start what listens there, as a "
+					 "user who may connect to it",
+					 path, strerror(rc));
 		usleep(RETRY_US);
 	}
 }

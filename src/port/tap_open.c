@@ -142,10 +142,11 @@ static int attach_error(const char *name, bool existed, int r, struct error *err
 				 "--keep-net-admin if it runs already)",
 				 name, name);
 	case EBUSY:
-		return error_set(err, -r,
-				 "the device %s is in use by another process: end that, or choose "
-				 "another dev=",
-				 name);
+		return error_set(
+			err, -r,
+			"the device %s is in use, by another port or process: end that, or "
+			"choose another dev=",
+			name);
 	case E2BIG:
 		return error_set(err, -r,
 				 "the device %s has too few queues left: others have it open too; "

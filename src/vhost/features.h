@@ -39,12 +39,13 @@
 	X(VIRTIO_RING_F_EVENT_IDX, event_idx, 1, "notifications by index")                         \
 	X(VHOST_USER_F_PROTOCOL_FEATURES, protocol_features, 1, "vhost-user protocol features")    \
 	X(VIRTIO_F_VERSION_1, version_1, 1, "not a legacy device")                                 \
-	X(VIRTIO_NET_F_GUEST_USO4, guest_uso4, 1, "the guest takes large UDP/IPv4 frames")         \
-	X(VIRTIO_NET_F_GUEST_USO6, guest_uso6, 1, "the guest takes large UDP/IPv6 frames")         \
-	X(VIRTIO_NET_F_HOST_USO, host_uso, 1, "the guest may send large UDP frames")               \
 	X(VIRTIO_F_ACCESS_PLATFORM, access_platform, 0, "an IOMMU in front of the device")         \
 	X(VIRTIO_F_RING_PACKED, ring_packed, 1, "packed virtqueues")                               \
-	X(VIRTIO_F_IN_ORDER, in_order, 1, "buffers are used in the order they were made available")
+	X(VIRTIO_F_IN_ORDER, in_order, 1,                                                          \
+	  "buffers are used in the order they were made available")                                \
+	X(VIRTIO_NET_F_GUEST_USO4, guest_uso4, 1, "the guest takes large UDP/IPv4 frames")         \
+	X(VIRTIO_NET_F_GUEST_USO6, guest_uso6, 1, "the guest takes large UDP/IPv6 frames")         \
+	X(VIRTIO_NET_F_HOST_USO, host_uso, 1, "the guest may send large UDP frames")
 
 /*
  * What an operator can take out of the offer: X(name, bits). Each makes sense by itself, and a

@@ -156,6 +156,17 @@ def test_usage(tap, place):
     with tap.test("an option says whether it lacks a value or has one too many"):
         check("'--port' needs a value" in place.expect(2, "run", "--port", control=False), "--port")
         check("'--json=x' takes no value" in place.expect(2, "show", "--json=x", control=False), "--json=x")
+        check("'-f' needs a value" in place.expect(2, "run", "-f", control=False), "-f")
+        check("unknown option '-x'" in place.expect(2, "run", "-xv", control=False), "-x")
+        check("unknown option '-x';" in place.expect(2, "show", "-x", control=False), "-x")
+    with tap.test("words in another order than ours, or quoted where ours are not, are told how to be written"):
+        for words, said in ((["run", "--port", "vm1", "vhost-user", "listen=/x"], "--port 'vm1 vhost-user ...'"),
+                            (["port", "add", "vm1 vhost-user listen=/x"], "no quotes around"),
+                            (["port", "add", "vhost-user"], "say one of vhost-user, tap"),
+                            (["show", "vm1", "queue"], "'ringway show queue vm1'"),
+                            (["--control", "/x", "show"], "options go after it"),
+                            (["conform", "/x"], "given with --connect")):
+            check(said in place.expect(2, *words, control=False), f"{words}: {said}")
     with tap.test("a comma between keys is refused with what to write"):
         said = place.expect(2, "port", "add", "vm1", "vhost-user", "listen=/x.sock,mtu=1500", control=False)
         check("listen=/x.sock mtu=1500" in said, said)

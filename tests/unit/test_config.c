@@ -128,10 +128,11 @@ static void wrong_commands_say_what_would_be_right(void **state)
 		const char *line, *part;
 	} wrong[] = {
 		{ "prot add", "'prot'; here it can be port add, del or set" },
-		{ "port", "add, del or set?" },
+		{ "port", "add, del or set after it" },
 		{ "port frob a", "'port frob'; there are port add, del and set" },
 		{ "port add", "needs the port's name" },
 		{ "port add -x tap", "'-x' is no name" },
+		{ "port add 'a tap dev=b'", "no quotes around" },
 		{ "port add a/b tap", "'a/b' is no name" },
 		{ "port add 12345678901234567890123456789012 tap", "is no name" },
 		{ "port add a", "needs a kind" },
@@ -305,7 +306,7 @@ static void workers_follow_cpus_unless_both_are_said(void **state)
 	assert_int_equal(n, 2);
 	s.workers = 3;
 	assert_int_equal(run_settings_workers(&s, &n, &err), -EINVAL);
-	assert_contains(err.text, "3 workers and 2 CPUs");
+	assert_contains(err.text, "--workers is 3, and --cpus has 2");
 }
 
 int main(void)
