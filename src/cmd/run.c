@@ -52,6 +52,12 @@ struct run {
 	struct confinement confinement;
 };
 
+static int refused_line(const char *source, unsigned line, const struct error *err)
+{
+	fprintf(stderr, "%s:%u: %s\n", source, line, err->text);
+	return CMD_REFUSED;
+}
+
 static int read_file(struct config *config, const char *path)
 {
 	FILE *file = fopen(path, "re");
@@ -66,11 +72,12 @@ static int read_file(struct config *config, const char *path)
 	}
 	r = config_read(config, file, path, &line, &err);
 	fclose(file);
-	if (r < 0 && line)
-		fprintf(stderr, "%s:%u: %s\n", path, line, err.text);
-	else if (r < 0)
-		fprintf(stderr, "%s: %s\n", path, err.text);
-	return r < 0 ? CMD_REFUSED : CMD_DONE;
+	if (r >= 0)
+		return CMD_DONE;
+	if (line)
+		return refused_line(path, line, &err);
+	fprintf(stderr, "%s: %s\n", path, err.text);
+	return CMD_REFUSED;
 }
 
 /* A port that was not quoted ends at its name. */
@@ -213,13 +220,19 @@ static int apply(struct daemon *d, const struct config *config)
 		if (!daemon_apply(d, &c->command, &err))
 			continue;
 		if (c->line)
-			fprintf(stderr, "%s:%u: %s\n", c->source, c->line, err.text);
-		else
-			fprintf(stderr, "ringway: %s %s: %s\n", c->source, c->command.name,
-				err.text);
+			return refused_line(c->source, c->line, &err);
+		fprintf(stderr, "ringway: %s %s: %s\n", c->source, c->command.name, err.text);
 		return CMD_REFUSED;
 	}
 	return CMD_DONE;
+}
+
+/* What came to light only when all was started. */
+static int refused_start(const struct config *config, const char *port, const struct error *err)
+{
+	const struct config_command *c = config_added(config, port);
+
+	return c && c->line ? refused_line(c->source, c->line, err) : cmd_refused(err);
 }
 
 static int run_switch(struct run *run)
@@ -236,7 +249,7 @@ static int run_switch(struct run *run)
 	daemon_settings(d, &run->config.settings);
 	status = apply(d, &run->config);
 	if (status == CMD_DONE && daemon_run(d, run->control, &err) < 0)
-		status = cmd_refused(&err);
+		status = refused_start(&run->config, d->refused, &err);
 	daemon_close(d);
 	return status;
 }

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The command that has added `name` and was not undone since, or NULL. */
-static const struct config_command *find_added(const struct config *config, const char *name)
+const struct config_command *config_added(const struct config *config, const char *name)
 {
 	for (unsigned i = config->n; i-- > 0;) {
 		const struct config_command *c = &config->commands[i];
@@ -23,7 +22,7 @@ static const struct config_command *find_added(const struct config *config, cons
 
 static int check_order(const struct config *config, const struct command *c, struct error *err)
 {
-	const struct config_command *added = find_added(config, c->name);
+	const struct config_command *added = config_added(config, c->name);
 
 	if (c->verb == COMMAND_PORT_ADD && added && added->line)
 		return error_set(err, EEXIST,

@@ -34,6 +34,9 @@ int config_read(struct config *config, FILE *file, const char *source, unsigned 
 /* Adds a port from the text after --port: "NAME KIND key=value ...". */
 int config_add_port(struct config *config, const char *text, struct error *err);
 
+/* The command that has added `name` and was not undone since, or NULL. */
+const struct config_command *config_added(const struct config *config, const char *name);
+
 void config_free(struct config *config);
 
 #endif

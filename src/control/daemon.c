@@ -438,8 +438,11 @@ static int start_ports(struct daemon *d, unsigned *ret_n, struct error *err)
 	int r = 0;
 
 	d->running = true;
-	for (unsigned at = 0; !r && (port = daemon_next_port(d, &at)); n++)
+	for (unsigned at = 0; !r && (port = daemon_next_port(d, &at)); n++) {
 		r = port_start(port, err);
+		if (r)
+			strcpy(d->refused, port->name);
+	}
 	*ret_n = n;
 	return r;
 }

@@ -38,7 +38,8 @@ struct daemon {
 	uint64_t progress; /* of the workers, at the watchdog's last look */
 	bool attacked;	   /* it has found a call that blocked, ever */
 	int sigbus_fd;
-	bool running; /* ports are started as they are added */
+	bool running;			 /* ports are started as they are added */
+	char refused[PORT_NAME_MAX + 1]; /* the port that could not be started, or "" */
 
 	struct vswitch sw;
 	struct pool *pool; /* NULL until daemon_run() */
@@ -71,7 +72,8 @@ int daemon_apply(struct daemon *d, const struct command *command, struct error *
 
 /*
  * Serves until SIGINT, SIGTERM or SIGHUP. `control`: the socket's path, NULL: the default. 0 after
- * a clean end, or a negative errno with `err` filled if it could not start.
+ * a clean end, or a negative errno with `err` filled if it could not start; if that is a port's
+ * fault, `refused` is its name.
  */
 int daemon_run(struct daemon *d, const char *control, struct error *err);
 

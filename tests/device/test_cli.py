@@ -174,6 +174,7 @@ def test_usage(tap, place):
         for port in ("vm1 frob", "vm1 vhost-user", "vm1 vhost-user frob=1", "vm1 vhost-user listen=/none/vm1.sock"):
             check("vm1" in place.expect(1, "run", "--port", port), f"{port}: it is not named")
         check("mkdir" in place.expect(1, "run", "--port", "vm1 vhost-user listen=/none/vm1.sock"), "no remedy")
+        check("whole path" in place.expect(1, "run", "--port", "vm1 vhost-user listen=~/none/vm1.sock"), "no remedy")
         check("mkdir" in place.expect(1, "run", "--control", "/none/control.sock", control=False), "no remedy")
     with tap.test("status 3 when no switch answers, with the remedy"):
         for words in (["show"], ["save"], ["port", "add", "a", "vhost-user", "listen=/x"], ["port", "del", "a"]):
@@ -200,7 +201,8 @@ def test_bad_file(tap, place):
         taken = place.folder / "taken"
         taken.write_text("precious")
         config.write_text(good + f"port add vm2 vhost-user listen={taken}\n")
-        check("vm2" in place.call("run", "-f", config).stderr, "the port is not named")
+        said = place.expect(1, "run", "-f", config)
+        check(said.startswith(f"{config}:2: ") and "vm2" in said, f"line and port are not named: {said!r}")
         check(place.names() == ["bad.conf", "taken"], f"it left {place.names()}")
         check(taken.read_text() == "precious", "a file that is no socket was touched")
         taken.unlink()
