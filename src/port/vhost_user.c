@@ -213,7 +213,7 @@ static void endpoint_another(void *ctx)
 	snprintf(p->last_error, sizeof(p->last_error),
 		 "another front-end waits until this one is gone; give each its own port and "
 		 "socket");
-	log_event(LOG_WARN, p->port.name, "%s", p->last_error);
+	log_event(LOG_WARN, &p->port.log, "%s", p->last_error);
 }
 
 static const struct endpoint_hooks endpoint_hooks = {
