@@ -6,12 +6,18 @@
  * one answer; and if for SERVER_STALL_SECONDS it takes nothing at all it is closed.
  *
  * A client that has closed its sending side is served to the end.
+ *
+ * Connections are accepted here and not by libuv, which turns in a circle for ever when descriptors
+ * have run out and the one that it keeps in reserve cannot be opened again, as in the sandbox.
+ * Until the next tick others wait in the backlog.
  */
 #include "control/server.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 #include <urcu/list.h>
 
 #include "base/log.h"
@@ -31,7 +37,8 @@ struct client {
 
 struct server {
 	struct unix_socket socket;
-	uv_pipe_t listener;
+	uv_poll_t listener;
+	uv_pipe_t none; /* see server_open() */
 	uv_timer_t tick;
 	server_answer answer;
 	void *ctx;
@@ -187,6 +194,44 @@ static void client_serve(struct client *c)
 	c->reading = read;
 }
 
+static void server_admit(struct server *s, int fd)
+{
+	struct client *c = calloc(1, sizeof(*c));
+
+	if (!c) {
+		close(fd);
+		return;
+	}
+	c->server = s;
+	uv_pipe_init(s->listener.loop, &c->pipe, 0);
+	CDS_INIT_LIST_HEAD(&c->node);
+	cds_list_add(&c->node, &s->clients);
+	s->n_clients++;
+	s->handles++;
+	if (uv_pipe_open(&c->pipe, fd)) {
+		close(fd);
+		client_close(c);
+		return;
+	}
+	if (s->n_clients > SERVER_CLIENTS_MAX) {
+		client_reply(c, rpc_error_text(RPC_REFUSED, "too many clients; try again later"));
+		c->finished = true;
+	}
+	if (!client_closing(c))
+		client_serve(c);
+}
+
+static void server_accept(uv_poll_t *listener, int status, int events)
+{
+	struct server *s = listener->data;
+	int fd = accept4(s->socket.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	if (fd >= 0)
+		server_admit(s, fd);
+	else if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
+		uv_poll_stop(listener); /* it stays readable */
+}
+
 static void server_tick(uv_timer_t *timer)
 {
 	struct server *s = timer->data;
@@ -202,34 +247,8 @@ static void server_tick(uv_timer_t *timer)
 			client_close(c);
 		c->backlog_before = backlog;
 	}
-}
-
-static void server_accept(uv_stream_t *listener, int status)
-{
-	struct server *s = listener->data;
-	struct client *c;
-
-	if (status < 0)
-		return;
-	c = calloc(1, sizeof(*c));
-	if (!c)
-		return;
-	c->server = s;
-	uv_pipe_init(listener->loop, &c->pipe, 0);
-	CDS_INIT_LIST_HEAD(&c->node);
-	cds_list_add(&c->node, &s->clients);
-	s->n_clients++;
-	s->handles++;
-	if (uv_accept(listener, (uv_stream_t *)&c->pipe)) {
-		client_close(c);
-		return;
-	}
-	if (s->n_clients > SERVER_CLIENTS_MAX) {
-		client_reply(c, rpc_error_text(RPC_REFUSED, "too many clients; try again later"));
-		c->finished = true;
-	}
-	if (!client_closing(c))
-		client_serve(c);
+	if (!uv_is_active((const uv_handle_t *)&s->listener))
+		uv_poll_start(&s->listener, UV_READABLE, server_accept);
 }
 
 static void server_handle_closed(uv_handle_t *handle)
@@ -250,22 +269,21 @@ int server_open(uv_loop_t *loop, struct unix_socket *socket, server_answer answe
 	s->socket = *socket;
 	s->answer = answer;
 	s->ctx = ctx;
-	s->handles = 2;
 	CDS_INIT_LIST_HEAD(&s->clients);
-	uv_pipe_init(loop, &s->listener, 0);
-	uv_timer_init(loop, &s->tick);
-	s->listener.data = s->tick.data = s;
-	r = uv_pipe_open(&s->listener, socket->fd);
-	if (!r) {
-		s->socket.fd = -1; /* the listener's now */
-		r = uv_listen((uv_stream_t *)&s->listener, CONTROL_BACKLOG, server_accept);
-	}
-	if (!r)
-		r = uv_timer_start(&s->tick, server_tick, 1000, 1000);
+	r = uv_poll_init(loop, &s->listener, s->socket.fd);
 	if (r) {
-		server_close(s);
+		unix_socket_close(&s->socket);
+		free(s);
 		return error_set(err, -r, "control socket: %s", error_reason(-r));
 	}
+	uv_timer_init(loop, &s->tick);
+	/* With its first stream libuv opens a file, which the sandbox would refuse later. */
+	uv_pipe_init(loop, &s->none, 0);
+	s->listener.data = s->tick.data = s->none.data = s;
+	s->handles = 3;
+	uv_close((uv_handle_t *)&s->none, server_handle_closed);
+	uv_poll_start(&s->listener, UV_READABLE, server_accept);
+	uv_timer_start(&s->tick, server_tick, 1000, 1000);
 	*ret = s;
 	return 0;
 }
@@ -276,8 +294,8 @@ void server_close(struct server *s)
 
 	if (!s)
 		return;
-	unix_socket_close(&s->socket);
 	cds_list_for_each_entry_safe(c, next, &s->clients, node) client_close(c);
 	uv_close((uv_handle_t *)&s->listener, server_handle_closed);
 	uv_close((uv_handle_t *)&s->tick, server_handle_closed);
+	unix_socket_close(&s->socket);
 }

@@ -140,6 +140,20 @@ def test_few_descriptors(tap, place):
             resource.prlimit(switch.pid, resource.RLIMIT_NOFILE, (used + 100, used + 100))
             wait_for(lambda: place.show("port")[0]["state"] == "connected", "the session")
         end(switch)
+    with tap.test("clients for whom none is left wait until there is, and nobody waits with them"):
+        switch = place.start()
+        used = len(os.listdir(f"/proc/{switch.pid}/fd"))
+        resource.prlimit(switch.pid, resource.RLIMIT_NOFILE, (used + 2, used + 100))
+        clients = [socket.socket(socket.AF_UNIX) for _ in range(8)]
+        for client in clients:
+            client.settimeout(10)
+            client.connect(str(place.control))
+            client.sendall(b'{"jsonrpc": "2.0", "id": 1, "method": "show.port"}\n')
+        time.sleep(0.2)
+        for client in clients:  # the first of them have their answers, and give their descriptors back
+            check(b"ports" in client.recv(1000), "it does not answer")
+            client.close()
+        end(switch)
 
 
 def test_signals(tap, place):
