@@ -196,7 +196,12 @@ static int option_write(FILE *out, const struct port_option *option)
 	return 0;
 }
 
-char *options_text(const struct port_option *options, unsigned n)
+static int no_memory(struct error *err)
+{
+	return error_set(err, ENOMEM, "out of memory");
+}
+
+int options_text(const struct port_option *options, unsigned n, char **ret, struct error *err)
 {
 	char *text = NULL;
 	size_t size;
@@ -204,52 +209,59 @@ char *options_text(const struct port_option *options, unsigned n)
 	int r = 0;
 
 	if (!out)
-		return NULL;
+		return no_memory(err);
 	for (unsigned i = 0; i < n && !r; i++) {
 		if (i)
 			fputc(' ', out);
 		r = option_write(out, &options[i]);
 	}
-	if (fclose(out) || r) {
+	if (fclose(out) || r)
+		r = no_memory(err);
+	else if (size > OPTIONS_TEXT_MAX)
+		r = error_set(err, EINVAL,
+			      "the options take %zu bytes, and a line of a file could hold %d; "
+			      "shorten them",
+			      size, OPTIONS_TEXT_MAX);
+	if (r)
 		free(text);
-		return NULL;
-	}
-	return text;
+	else
+		*ret = text;
+	return r;
 }
 
-char *options_merge(const char *text, const struct port_option *changes, unsigned n)
+int options_merge(const char *text, const struct port_option *changes, unsigned n, char **ret,
+		  struct error *err)
 {
 	struct port_option merged[OPTIONS_MAX];
-	struct error ignored;
 	struct words words;
 	unsigned total = 0;
-	char *ret = NULL;
+	int r = words_split(text, &words, err);
 
-	if (words_split(text, &words, &ignored))
-		return NULL;
+	if (r)
+		return r;
 	for (; total < words.n && total < OPTIONS_MAX; total++) {
 		char *value = strchr(words.word[total], '=');
 
-		if (!value)
-			goto out;
 		*value = '\0';
 		merged[total] =
 			(struct port_option){ .key = words.word[total], .value = value + 1 };
 	}
-	for (unsigned i = 0; i < n; i++) {
+	for (unsigned i = 0; i < n && !r; i++) {
 		unsigned at = 0;
 
 		while (at < total && strcmp(merged[at].key, changes[i].key) != 0)
 			at++;
-		if (at == OPTIONS_MAX)
-			goto out;
-		merged[at] = changes[i];
-		total = MAX(total, at + 1);
+		if (at == OPTIONS_MAX) {
+			r = error_set(err, EINVAL, "more than %d options; use fewer", OPTIONS_MAX);
+		} else {
+			merged[at] = changes[i];
+			total = MAX(total, at + 1);
+		}
 	}
-	ret = options_text(merged, total);
-out:
+	if (!r)
+		r = options_text(merged, total, ret, err);
 	words_free(&words);
-	return ret;
+	return r;
 }
 
 static int parse_count(const char *key, const char *value, unsigned max, unsigned *ret,

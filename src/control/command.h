@@ -15,10 +15,12 @@
 #define RINGWAY_CONTROL_COMMAND_H
 
 #include "base/error.h"
+#include "control/words.h"
 #include "port/port.h"
 #include "worker/pool.h"
 
-#define OPTIONS_MAX 32 /* key=value of one port */
+#define OPTIONS_MAX	 32		       /* key=value of one port */
+#define OPTIONS_TEXT_MAX (WORDS_LINE_MAX - 96) /* less what stands before them in a line */
 
 enum command_verb { COMMAND_PORT_ADD, COMMAND_PORT_DEL, COMMAND_PORT_SET };
 
@@ -48,14 +50,18 @@ int options_check(const struct port_option *options, unsigned n, struct error *e
  */
 char *option_value(const struct port_option *option);
 
-/* "key=value key='other value'", values as of option_value(). To be freed; NULL: no memory. */
-char *options_text(const struct port_option *options, unsigned n);
+/*
+ * "key=value key='other value'", values as of option_value(), to be freed. 0, or a negative errno
+ * with `err` filled: so long that no line of a file could hold the port (OPTIONS_TEXT_MAX).
+ */
+int options_text(const struct port_option *options, unsigned n, char **ret, struct error *err);
 
 /*
- * `text`, as options_text() wrote it, with `changes` in place of the old values or at its end. To
- * be freed; NULL: no memory or more than OPTIONS_MAX.
+ * `text`, as options_text() wrote it, with `changes` in place of the old values or at its end; as
+ * options_text().
  */
-char *options_merge(const char *text, const struct port_option *changes, unsigned n);
+int options_merge(const char *text, const struct port_option *changes, unsigned n, char **ret,
+		  struct error *err);
 
 /* The settings of `run` that a file can hold as well. */
 struct run_settings {

@@ -135,9 +135,9 @@ int daemon_port_add(struct daemon *d, const char *name, const char *kind,
 	r = check_dirs(d, options, n, err);
 	if (r < 0)
 		return r;
-	text = options_text(options, n);
-	if (!text)
-		return error_set(err, ENOMEM, "out of memory");
+	r = options_text(options, n, &text, err);
+	if (r < 0)
+		return r;
 	r = ops->create(&d->env, name, options, n, &port, err);
 	if (r < 0) {
 		free(text);
@@ -194,9 +194,9 @@ int daemon_port_set(struct daemon *d, const char *name, const struct port_option
 
 	if (r < 0)
 		return r;
-	merged = options_merge(port->options, options, n);
-	if (!merged)
-		return error_set(err, ENOMEM, "out of memory");
+	r = options_merge(port->options, options, n, &merged, err);
+	if (r < 0)
+		return r;
 	r = port->ops->set(port, options, n, err);
 	if (r < 0) {
 		free(merged);

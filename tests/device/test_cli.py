@@ -578,6 +578,8 @@ def test_rpc(tap, place):
                     ("port.add", {"name": "a", "kind": "vhost-user", "frob": "1"}, -32602),
                     ("port.add", {"name": "a", "kind": "vhost-user",
                                   "options": {f"k{n}": "v" for n in range(33)}}, -32602),
+                    ("port.add", {"name": "a", "kind": "vhost-user",
+                                  "options": {"listen": f"{place.folder}/a", "mtu": "0" * 5000 + "1500"}}, -32602),
                     ("port.set", {"name": "a"}, -32602), ("port.set", {"name": "a", "options": {"mtu": "1"}}, -32000),
                     ("port.del", {"name": "a"}, -32000), ("show.port", {"name": "a"}, -32000),
                     ("show.frob", {}, -32601)):

@@ -177,12 +177,33 @@ static void options_keep_their_place_when_changed(void **state)
 {
 	const struct port_option old[] = { { "listen", "/a b" }, { "mtu", "1500" } };
 	const struct port_option change[] = { { "mtu", "it's" }, { "mode", "0660" } };
-	char *text = options_text(old, 2), *merged = options_merge(text, change, 2);
+	struct error err;
+	char *text, *merged;
 
+	assert_int_equal(options_text(old, 2, &text, &err), 0);
+	assert_int_equal(options_merge(text, change, 2, &merged, &err), 0);
 	assert_string_equal(text, "'listen=/a b' mtu=1500");
 	assert_string_equal(merged, "'listen=/a b' \"mtu=it's\" mode=0660");
 	free(text);
 	free(merged);
+}
+
+static void options_that_no_line_could_hold_are_refused(void **state)
+{
+	char value[OPTIONS_TEXT_MAX + 1] = "", *text, *merged;
+	struct port_option option = { "mtu", value };
+	struct error err;
+
+	memset(value, '0', OPTIONS_TEXT_MAX - strlen("mtu="));
+	assert_int_equal(options_text(&option, 1, &text, &err), 0);
+	value[strlen(value)] = '0';
+	assert_int_equal(options_text(&option, 1, &merged, &err), -EINVAL);
+	assert_contains(err.text, "shorten them");
+	option.key = "x";
+	value[0] = '\0';
+	assert_int_equal(options_merge(text, &option, 1, &merged, &err), -EINVAL);
+	assert_contains(err.text, "shorten them");
+	free(text);
 }
 
 static int read_text(const char *text, size_t len, struct config *config, unsigned *line,
@@ -319,6 +340,7 @@ int main(void)
 		cmocka_unit_test(wrong_commands_say_what_would_be_right),
 		cmocka_unit_test(too_many_options_are_refused),
 		cmocka_unit_test(options_keep_their_place_when_changed),
+		cmocka_unit_test(options_that_no_line_could_hold_are_refused),
 		cmocka_unit_test(a_file_is_a_list_of_commands),
 		cmocka_unit_test(errors_of_a_file_name_the_line),
 		cmocka_unit_test(binary_and_endless_lines_are_refused),
