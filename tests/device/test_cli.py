@@ -344,11 +344,21 @@ def test_show(tap, place):
             check(place.show("feature", "csum")[0]["offered"], "one feature")
             detail = place.expect(0, "show", "port", "vm1")
             check("version_1" in detail and "ingress" in detail, detail)
+            check("\n  limits: memory-max=1024 messages-max=1000 queue-size-max=32768 log-max=1\n" in detail, detail)
         finally:
             load.kill()
             load.wait()
         for text in with_rows.values():
             check(not re.search(r" $", text, re.M), text)
+        with socket.socket(socket.AF_UNIX) as wrong:
+            place.expect(0, "port", "set", "vm1", "log-max=7")
+            wait_for(lambda: place.show("port", "vm1")[0]["state"] == "waiting", "the end of the session")
+            wrong.connect(f"{place.folder}/vm1.sock")
+            wrong.send(bytes(12))
+            check(wrong.recv(1) == b"", "an answer")
+        detail = place.expect(0, "show", "vm1")
+        check("\n  refused: 1 malformed (message that is malformed or has wrong descriptors)\n" in detail, detail)
+        check("log-max=7" in detail, detail)
         place.expect(0, "port", "del", "vm2")
     with tap.test("show takes the name of a port for the port"):
         check(place.expect(0, "show", "vm1") == place.expect(0, "show", "port", "vm1"), "they differ")

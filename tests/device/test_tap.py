@@ -452,9 +452,13 @@ def test_refusals(tap, switch):
             switch.refuse(["t", "tap", *words], said, remedy)
         check(not device_exists("rwt0"), "a device was made")
         switch.add("t", "tap", "dev=rwt0")
-        for words, remedy in ((["queues=2"], "add it again"), (["dev=x"], "add it again"), (["mtu=9000"], "ip link set")):
+        for words, remedy in ((["queues=2"], "add it again"), (["dev=x"], "add it again"), (["mtu=9000"], "ip link set"),
+                              (["log-max=1001"], "0 to 1000"), (["log-max=9", "dev=x"], "add it again")):
             run = switch.port_command("set", "t", *words)
             check(run.returncode == 1 and remedy in run.stderr, f"{words}: {run.stderr}")
+        check(switch.port("t")["limits"] == {"log-max": 1}, str(switch.port("t")))
+        switch.port_command("set", "t", "log-max=5")
+        check(switch.port("t")["limits"] == {"log-max": 5}, str(switch.port("t")))
         switch.port_command("del", "t")
     with tap.test("devices of the wrong kind are told apart"):
         with persistent("rwt0", "mode", "tap"):
