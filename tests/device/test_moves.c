@@ -15,10 +15,10 @@
 #include "base/clock.h"
 #include "control/client.h"
 
-#define FRAME_LEN  9000u
-#define BUFFER	   9216u
+#define FRAME_LEN  60000u
+#define BUFFER	   60416u
 #define WINDOW	   128u	  /* half of a ring: none is lost for want of buffers */
-#define BEHIND	   50000u /* frames each way after the move */
+#define BEHIND	   10000u /* frames each way after the move */
 #define LOOK_NS	   100000000u
 #define PATIENCE_S 100
 
