@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,23 +16,42 @@
 
 #define STOP_MS 3000
 
-/* A socket that nobody listens at any more is in the way of whoever wants to. */
-static void remove_stale(const char *path)
+/*
+ * A socket that nobody listens at any more is in the way of whoever wants to. A file that is none
+ * refuses a connection just as well.
+ */
+static int remove_stale(const char *path, struct error *err)
 {
-	struct error err;
-	int sock = channel_connect(path, 0, &err);
+	struct error ignored;
+	struct stat st;
+	int sock;
 
+	if (lstat(path, &st))
+		return 0;
+	if (!S_ISSOCK(st.st_mode))
+		return error_set(err, EEXIST,
+				 "%s exists and is no socket; remove it or choose another path",
+				 path);
+	sock = channel_connect(path, 0, &ignored);
 	if (sock >= 0)
 		close(sock);
 	else if (sock == -ECONNREFUSED)
 		unlink(path);
+	return 0;
 }
 
-static void become(const struct conform_config *config, int input)
+static int open_log(const char *path, struct error *err)
 {
-	int log =
-		open(config->log ? config->log : "/dev/null", O_WRONLY | O_CREAT | O_APPEND, 0644);
+	int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
 
+	return log >= 0
+		       ? log
+		       : error_set(err, errno, "%s: %s; give a file that can be written with --log",
+				   path, strerror(errno));
+}
+
+static void become(const struct conform_config *config, int input, int log)
+{
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setsid();
 	dup2(input, STDIN_FILENO);
@@ -43,23 +63,32 @@ static void become(const struct conform_config *config, int input)
 
 int backend_start(struct backend *b, const struct conform_config *config, struct error *err)
 {
-	int input[2];
+	int input[2], log, r = 0;
 
-	for (unsigned i = 0; i < config->ports && !config->listen; i++)
-		remove_stale(config->path[i]);
-	if (pipe2(input, O_CLOEXEC))
-		return error_set(err, errno, "pipe: %s", strerror(errno));
+	for (unsigned i = 0; i < config->ports && !config->listen && !r; i++)
+		r = remove_stale(config->path[i], err);
+	if (r)
+		return r;
+	log = open_log(config->log ? config->log : "/dev/null", err);
+	if (log < 0)
+		return log;
+	if (pipe2(input, O_CLOEXEC)) {
+		r = error_set(err, errno, "pipe: %s", strerror(errno));
+		goto close_log;
+	}
 	b->child = fork();
 	if (!b->child)
-		become(config, input[0]);
+		become(config, input[0], log);
 	close(input[0]);
 	b->stdin = input[1];
 	if (b->child < 0) {
+		r = error_set(err, errno, "fork: %s", strerror(errno));
 		close(b->stdin);
 		b->child = 0;
-		return error_set(err, errno, "fork: %s", strerror(errno));
 	}
-	return 0;
+close_log:
+	close(log);
+	return r;
 }
 
 static bool reap(struct backend *b, int *status)

@@ -77,9 +77,26 @@ def test_nobody(tap, binary, folder):
         check(run.returncode == 1 and not run.stdout and run.stderr.count("\n") == 1, f"{run}")
 
 
+def test_files(tap, binary, folder):
+    def refused(*options):
+        run = subprocess.run([binary, "conform", "--timeout", "0.2", *options, "--", "true"], text=True,
+                             capture_output=True, timeout=SECONDS)
+        check(run.returncode == 1 and not run.stdout and run.stderr.count("\n") == 1, f"{run}")
+        return run.stderr
+
+    with tap.test("a file that is no socket is not removed for one"):
+        precious = folder / "precious"
+        precious.write_text("x")
+        said = refused("--connect", str(precious))
+        check(precious.exists() and "is no socket" in said, said)
+    with tap.test("a log that cannot be written is told"):
+        said = refused("--connect", f"{folder}/p", "--log", f"{folder}/nowhere/log")
+        check("--log" in said and "No such file" in said, said)
+
+
 def body(tap, arguments):
     binary = str(Path(arguments.binary).resolve())
-    for test in (test_this_switch, test_what_is_missing, test_crash, test_client, test_nobody):
+    for test in (test_this_switch, test_what_is_missing, test_crash, test_client, test_nobody, test_files):
         with tempfile.TemporaryDirectory(prefix="ringway-conform-") as folder:
             test(tap, binary, Path(folder))
 
