@@ -18,6 +18,8 @@ ALL = USUAL + [
     {"disable-modern": "on", "disable-legacy": "off", "mrg_rxbuf": "off"},
 ]
 MEGABYTES = 16
+# Where a guest sends 64 KiB frames and gets such of 1500 bytes: an emulated one takes some 5000 a second, by QEMU's own tap as well.
+WORST_SHARE_SMALL = 1 / 40
 
 
 def words(device):
@@ -58,7 +60,8 @@ def check_guest(test, pair, device, hosts):
             for way in pair.ways():
                 for size in (8, 1472, 20000):
                     traffic.ping(*way, count=2, size=size)
-            test.note(traffic.iperf_both(pair.ways(), seconds=1))
+            small = not on or device.get("guest_tso4") == "off"
+            test.note(traffic.iperf_both(pair.ways(), 1, WORST_SHARE_SMALL if small else traffic.WORST_SHARE))
         with test.test(f"{MEGABYTES} MiB arrive unchanged, with no wrong checksum, both ways between {host}"):
             check_file(test, pair)
         if device.get("guest_csum") == "off":
