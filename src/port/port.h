@@ -62,7 +62,7 @@ struct port_queue {
 	struct full_state full; /* whom it sends to, and how long it may wait for them */
 	struct hold *hold; /* frames that wait for room at their receiver; NULL until needed, freed
 			      with the queue */
-	uint64_t last_src; /* source learned last and when, so as not to learn it again at once */
+	uint64_t last_src; /* source learned last, and when: see switch/forward.c */
 } cache_aligned;
 
 struct port_counters {

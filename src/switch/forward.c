@@ -52,12 +52,14 @@ static frame_set *sorted_set(struct vswitch *sw, const struct port *source, stru
 }
 
 /*
- * A queue that sends from one address looks into the table once a second. The clock's low bits fill
- * the word up, so that one comparison asks for both.
+ * A queue that sends from one address looks into the table once a second, and whenever an address
+ * has moved: it may be this one, taken by another guest. The low bits of the sum of both counts,
+ * `stamp`, fill the word up, so that one comparison asks for all.
  */
-static void learn(struct vswitch *sw, struct port_queue *queue, uint64_t src, uint32_t now)
+static void learn(struct vswitch *sw, struct port_queue *queue, uint64_t src, uint32_t now,
+		  uint32_t stamp)
 {
-	uint64_t learned = src | (uint64_t)now << 48;
+	uint64_t learned = src | (uint64_t)stamp << 48;
 	uint16_t index = queue->port->index;
 
 	if (likely(queue->last_src == learned) || mac_is_group(src))
@@ -77,7 +79,7 @@ static void sort(struct vswitch *sw, struct port_queue *queue, const struct batc
 	struct port *source = queue->port;
 	/* A port that was just removed still drains: what it sends goes on, nothing is learned. */
 	bool present = rcu_read(sw->ports[source->index]) == source;
-	uint32_t now = load_relaxed(&sw->now);
+	uint32_t now = load_relaxed(&sw->now), stamp = now + mac_moves(sw->macs);
 	frame_set *set = NULL;
 	uint64_t last_dst = 0;
 
@@ -86,7 +88,7 @@ static void sort(struct vswitch *sw, struct port_queue *queue, const struct batc
 		uint64_t dst = frame_dst(head);
 
 		if (present)
-			learn(sw, queue, frame_src(head), now);
+			learn(sw, queue, frame_src(head), now, stamp);
 		if (!set || dst != last_dst) {
 			set = sorted_set(sw, source, s, dst);
 			last_dst = dst;

@@ -40,6 +40,7 @@ struct mac_table {
 
 	pthread_mutex_t mutex cache_aligned;
 	uint16_t entries[PORTS_MAX]; /* of each port */
+	uint32_t moves;		     /* written with the mutex held, read relaxed */
 };
 
 struct buckets {
@@ -229,9 +230,12 @@ static void table_learn(struct mac_table *table, uint64_t mac, uint16_t port, ui
 	struct buckets at = buckets_of(table, mac);
 	struct place here;
 
-	if (!table_find(table, at, mac, &here) && !find_unused(table, at, &here) &&
-	    !find_victim(table, at, port, &here))
+	if (table_find(table, at, mac, &here)) {
+		if (table->word[here.bucket][here.way] != word_make(mac, port))
+			store_relaxed(&table->moves, table->moves + 1);
+	} else if (!find_unused(table, at, &here) && !find_victim(table, at, port, &here)) {
 		return;
+	}
 	store_relaxed(&table->seen[here.bucket][here.way], now);
 	entry_set(table, here, word_make(mac, port));
 }
@@ -250,6 +254,11 @@ bool mac_learn(struct mac_table *table, uint64_t mac, uint16_t port, uint32_t no
 	table_learn(table, mac, port, now);
 	pthread_mutex_unlock(&table->mutex);
 	return true;
+}
+
+uint32_t mac_moves(const struct mac_table *table)
+{
+	return load_relaxed(&table->moves);
 }
 
 static bool too_old(const struct mac_table *table, struct place at, uint32_t now)

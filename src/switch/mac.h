@@ -36,6 +36,9 @@ uint16_t mac_lookup(const struct mac_table *table, uint64_t mac);
  */
 bool mac_learn(struct mac_table *table, uint64_t mac, uint16_t port, uint32_t now);
 
+/* How often an address has moved from one port to another. Any thread, no lock. */
+uint32_t mac_moves(const struct mac_table *table);
+
 /* Forgets what was not seen for MAC_AGE_SECONDS. Control thread. */
 void mac_expire(struct mac_table *table, uint32_t now);
 /* Forgets what is behind `port`. Any thread; slow. */
