@@ -49,9 +49,9 @@ def test_what_is_missing(tap, binary, folder):
 def test_crash(tap, binary, folder):
     with tap.test("a back-end that ends is told as crashed, started again, and the rest is run"):
         script = folder / "short-lived"
-        # It dies when the rings of a case are up.
+        # It dies when the rings of a case are up, the first time.
         command = " ".join(f"{word!r}" for word in switch(binary, folder, "a") if word != "--quiet")
-        script.write_text(f"#!/bin/sh\n{command} 2>'{folder}/short.log' &\n"
+        script.write_text(f"#!/bin/sh\n[ ! -e '{folder}/short.log' ] || exec {command}\n{command} 2>'{folder}/short.log' &\n"
                           f"until grep -qs ' up: ' '{folder}/short.log'; do sleep 0.01; done\n"
                           "kill -9 $!\nwait\nkill -SEGV $$\n")
         script.chmod(0o755)
@@ -59,7 +59,7 @@ def test_crash(tap, binary, folder):
         check(status == 1, f"status {status}")
         first = told["cases"][0]
         check(first["result"] == "crashed" and "signal 11" in first["text"], f"{first}")
-        check(all(row["result"] != "not run" for row in told["cases"]), f"{told}")
+        check([row["result"] for row in told["cases"][1:]] == ["passed"], f"{told}")
 
 
 def test_client(tap, binary, folder):
