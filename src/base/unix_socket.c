@@ -74,8 +74,7 @@ static int make_error(const char *path, int code, struct error *err)
 			 strerror(code));
 }
 
-/* Removes what a crash has left behind, and nothing else. */
-static int remove_stale(const char *path, struct error *err)
+int unix_socket_remove_stale(const char *path, struct error *err)
 {
 	struct stat st;
 	int r;
@@ -156,7 +155,7 @@ int unix_socket_listen(const char *path, mode_t mode, gid_t group, int backlog,
 	int r = unix_socket_check(path, err);
 
 	if (!r)
-		r = remove_stale(path, err);
+		r = unix_socket_remove_stale(path, err);
 	if (r)
 		return r;
 	strcpy(s.path, path);

@@ -7,37 +7,21 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "driver/channel.h"
+#include "base/unix_socket.h"
 
 #define STOP_MS 3000
 
-/*
- * A socket that nobody listens at any more is in the way of whoever wants to. A file that is none
- * refuses a connection just as well.
- */
-static int remove_stale(const char *path, struct error *err)
+/* Whether somebody listens there already is the back-end's own affair, a file that is in its way is
+ * not. */
+static int make_way(const char *path, struct error *err)
 {
-	struct error ignored;
-	struct stat st;
-	int sock;
+	int r = unix_socket_remove_stale(path, err);
 
-	if (lstat(path, &st))
-		return 0;
-	if (!S_ISSOCK(st.st_mode))
-		return error_set(err, EEXIST,
-				 "%s exists and is no socket; remove it or choose another path",
-				 path);
-	sock = channel_connect(path, 0, &ignored);
-	if (sock >= 0)
-		close(sock);
-	else if (sock == -ECONNREFUSED)
-		unlink(path);
-	return 0;
+	return r == -EEXIST ? r : 0;
 }
 
 static int open_log(const char *path, struct error *err)
@@ -66,7 +50,7 @@ int backend_start(struct backend *b, const struct conform_config *config, struct
 	int input[2], log, r = 0;
 
 	for (unsigned i = 0; i < config->ports && !config->listen && !r; i++)
-		r = remove_stale(config->path[i], err);
+		r = make_way(config->path[i], err);
 	if (r)
 		return r;
 	log = open_log(config->log ? config->log : "/dev/null", err);
