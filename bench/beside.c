@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "bench/figures.h"
 #include "guest/sigbus.h"
 #include "policy/share.h"
 #include "rings.h"
@@ -19,7 +20,6 @@
 #define SMALL	   1514u
 #define LARGE	   65535u
 #define BUFFER	   2048u
-#define PASSES_MAX 99u
 #define CALL_TURNS 8u
 
 /* Two pairs; the first one's stream is what is looked at. */
@@ -101,33 +101,28 @@ static struct result run(struct side *s, unsigned rounds)
 				(double)one / (double)(one + other) };
 }
 
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* One row: beside `form`, against beside its like. */
 static void measure(struct side *like, const char *form, uint32_t frame_len, unsigned passes,
 		    unsigned rounds)
 {
 	struct side *s = side_new(form, frame_len);
-	double ratio[PASSES_MAX], part = 0;
+	double beside[FIGURES_MAX], alike[FIGURES_MAX], part = 0;
+	struct ratio ratio;
 
 	run(s, rounds);
 	for (unsigned i = 0; i < passes; i++) {
 		struct result a = run(like, rounds), b = run(s, rounds), c = run(s, rounds),
 			      d = run(like, rounds);
 
-		ratio[i] = (b.rate + c.rate) / (a.rate + d.rate);
+		beside[i] = b.rate + c.rate;
+		alike[i] = a.rate + d.rate;
 		part = b.part;
 	}
 	if (s->guest[3].rx.vq.stats.frames == 0)
 		rings_die("nothing arrives");
-	qsort(ratio, passes, sizeof(*ratio), compare);
-	printf("%5u B, %-10s  %.2f (%.2f-%.2f)  %.0f %%\n", frame_len, form, ratio[passes / 2],
-	       ratio[0], ratio[passes - 1], 100 * part);
+	ratio = figures_ratio(beside, alike, passes);
+	printf("%5u B, %-10s  %.2f (%.2f-%.2f)  %.0f %%\n", frame_len, form, ratio.median,
+	       ratio.least, ratio.most, 100 * part);
 }
 
 int main(int argc, char **argv)
@@ -142,8 +137,9 @@ int main(int argc, char **argv)
 	unsigned rounds = argc > 2 ? (unsigned)atoi(argv[2]) : 10000;
 	struct side *like;
 
-	if (!passes || passes > PASSES_MAX || !rounds) {
-		fprintf(stderr, "usage: beside [PASSES [ROUNDS]], at most %u passes\n", PASSES_MAX);
+	if (!passes || passes > FIGURES_MAX || !rounds) {
+		fprintf(stderr, "usage: beside [PASSES [ROUNDS]], at most %d passes\n",
+			FIGURES_MAX);
 		return 2;
 	}
 	if (sigbus_install() < 0)

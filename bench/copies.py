@@ -9,6 +9,11 @@ import json
 import statistics
 import subprocess
 import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bench.ratios import spread_text  # noqa: E402
 
 # name, frame, receive buffer, bursts
 CASES = [
@@ -36,7 +41,7 @@ def main():
     for ((name, *_), cache), runs in cells.items():
         ratios = [run["cycles_two_copies"] / run["cycles"] for run in runs]
         cycles = ", ".join(f"{statistics.median(run[key] for run in runs):.0f}" for key in ("cycles", "cycles_two_copies"))
-        print(f"| {name} | {cache} | {cycles} | {statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f}) |")
+        print(f"| {name} | {cache} | {cycles} | {spread_text(ratios)} |")
     return 0
 
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from guests import busy_seconds, figures, interleave, measure, quiet_ones, ratios, ring_properties, save, spread  # noqa: E402
+from guests import busy_seconds, figures, interleave, measure, quiet_ones, ratios, ring_properties, save  # noqa: E402
+from bench.ratios import spread_text  # noqa: E402
 from rig import scratch  # noqa: E402
 from rig.pair import Pair  # noqa: E402
 from rig.switch import Switch  # noqa: E402
@@ -87,8 +88,8 @@ def print_table(runs, out):
     for key in keys:
         print(key)
         for name, found in runs.items():
-            ratio = f"to {FIRST}: {spread(ratios(found, runs[FIRST], key))}" if key in ("gbits", "cpu") else ""
-            print(f"    {name:16} {spread(figures(found, key)):24} {ratio}")
+            ratio = f"to {FIRST}: {spread_text(ratios(found, runs[FIRST], key))}" if key in ("gbits", "cpu") else ""
+            print(f"    {name:16} {spread_text(figures(found, key)):24} {ratio}")
 
 
 def main():

@@ -19,6 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from bench.ratios import spread_text  # noqa: E402
 from rig import scratch, traffic  # noqa: E402
 from rig.guest import Guest  # noqa: E402
 from rig.pair import Pair, Plugged  # noqa: E402
@@ -50,7 +51,7 @@ class Bridge(Plugged):
 
 def cpu_seconds(side):
     total = sum(guest.process.cpu_seconds() for guest in side.guests)
-    return total, side.switch.cpu_seconds() if side.switch else 0.0
+    return total, side.switch_seconds()
 
 
 def busy_seconds():
@@ -93,11 +94,6 @@ def interleave(makers, measure_one, repeat):
     return runs
 
 
-def spread(values):
-    values = sorted(values)
-    return f"{statistics.median(values):.2f} ({values[0]:.2f}-{values[-1]:.2f})" if values else "-"
-
-
 def quiet_ones(runs):
     """Runs by side, None in place of those during which others had the CPUs too; all if that leaves a side without any."""
     quiet = {name: [run if run["others"] < DISTURBED else None for run in found] for name, found in runs.items()}
@@ -128,10 +124,10 @@ def summarize(runs, out):
     keys = list(runs["ringway"][0])
     runs = quiet_ones(runs) if "others" in keys else runs
     for key in keys:
-        print(f"{key:14} " + "   ".join(f"{name} {spread(figures(found, key))}" for name, found in runs.items()))
+        print(f"{key:14} " + "   ".join(f"{name} {spread_text(figures(found, key))}" for name, found in runs.items()))
         for name, found in runs.items():
             if name != "ringway" and not key.startswith(("retransmits", "others")):
-                print(f"{'':14} ratio to {name} {spread(ratios(runs['ringway'], found, key))}")
+                print(f"{'':14} ratio to {name} {spread_text(ratios(runs['ringway'], found, key))}")
 
 
 def ring_properties(mergeable, indirect, size):
@@ -160,7 +156,7 @@ def print_rings(runs, out):
     print(f"{'':{width}}  " + "".join(f"{head:20}" for head in (*heads.values(), "Gbit/s to the best")))
     for name, found in runs.items():
         columns = [*(figures(found, key) for key in heads), ratios(found, runs[best], "gbits")]
-        print(f"{name:{width}}  " + "".join(f"{spread(column):20}" for column in columns))
+        print(f"{name:{width}}  " + "".join(f"{spread_text(column):20}" for column in columns))
     for key in ("gbits", "cpu"):
         medians = sorted(statistics.median(figures(found, key)) for found in runs.values())
         print(f"least to greatest of the medians, {heads[key]}: {medians[0] / medians[-1]:.2f}")

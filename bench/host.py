@@ -94,7 +94,7 @@ def measure(side, streams, seconds):
 
 
 def outside(side):
-    return side.guests[0].cpu_seconds_outside() + (side.switch.cpu_seconds() if side.switch else 0)
+    return side.guests[0].cpu_seconds_outside() + side.switch_seconds()
 
 
 def main():

@@ -75,6 +75,10 @@ def ratio(values):
     return "{:.2f} ({:.2f}-{:.2f})".format(*values) if values else "-"
 
 
+def spread_text(values):
+    return ratio(spread(values))
+
+
 def both(row, form):
     return " ".join(form(row[name]) for name in (FIRST, "peer"))
 

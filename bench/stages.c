@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "bench/figures.h"
 #include "guest/sigbus.h"
 #include "net/vnet_hdr.h"
 #include "rings.h"
@@ -88,22 +89,14 @@ static uint64_t copy_burst(struct guest *from, struct guest *to, const struct wo
 	return clock_cycles() - began;
 }
 
-static int by_value(const void *x, const void *y)
+static double median_per_frame(double *bursts, const struct work *w)
 {
-	uint64_t a = *(const uint64_t *)x, b = *(const uint64_t *)y;
-
-	return (a > b) - (a < b);
-}
-
-static double median_per_frame(uint64_t *bursts, const struct work *w)
-{
-	qsort(bursts, w->rounds, sizeof(bursts[0]), by_value);
-	return (double)bursts[w->rounds / 2] / w->burst;
+	return figures_median(bursts, w->rounds) / w->burst;
 }
 
 static void run(const struct work *w)
 {
-	uint64_t *pass = calloc(w->rounds, sizeof(*pass)), *copy = calloc(w->rounds, sizeof(*copy));
+	double *pass = calloc(w->rounds, sizeof(*pass)), *copy = calloc(w->rounds, sizeof(*copy));
 
 	if (!pass || !copy)
 		rings_die("memory");
@@ -116,9 +109,9 @@ static void run(const struct work *w)
 				cool(to);
 			}
 			if ((i + r / 2) % 2)
-				copy[r] = copy_burst(from, to, w);
+				copy[r] = (double)copy_burst(from, to, w);
 			else
-				pass[r] = pass_burst(from, to, w);
+				pass[r] = (double)pass_burst(from, to, w);
 		}
 	}
 	printf("{\"frame\": %u, \"buffer\": %u, \"burst\": %u, \"frames\": %u, "

@@ -56,17 +56,13 @@ class Bridge(Side):
             subprocess.run([*ip, "set", f"port{number}", "master", "br0", "up"], check=True)
 
 
-def switch_seconds(side):
-    return side.switch.cpu_seconds() if side.switch else 0
-
-
 def measure(side, streams, seconds):
     """One run: Gbit/s, CPU seconds per GiB of the machine and of those who take part, and the CPUs that were busy before it."""
     before = busy_seconds()
     time.sleep(REST_SECONDS)
-    start, switch = busy_seconds(), switch_seconds(side)
+    start, switch = busy_seconds(), side.switch_seconds()
     stream = traffic.iperf(*side.guests, seconds, streams)
-    used, switch, gib = busy_seconds() - start, switch_seconds(side) - switch, stream.bytes / GIB
+    used, switch, gib = busy_seconds() - start, side.switch_seconds() - switch, stream.bytes / GIB
     return {"gbits": stream.gbits, "cpu": used / gib, "processes": (switch + sum(stream.cpu)) / gib, "switch": switch / gib,
             "retransmits": stream.retransmits, "others": (start - before) / REST_SECONDS}
 

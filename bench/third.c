@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Three guests, A, B and C, at the sockets named on the command line, in one thread: what does C do
- * to the frames between A and B? For bench/third.py.
+ * to the frames between A and B? For bench/full.py.
  *
  * A keeps a window of frames under way to B, which takes them at once. Meanwhile C
  *
@@ -179,9 +179,8 @@ int main(int argc, char **argv)
 
 	per_us = clock_cycles_per_us();
 	if (argc < 6 || !third_parse(&third, argv[4], argc > 6 ? argv[6] : "0")) {
-		fputs("usage: third SOCKET SOCKET SOCKET idle|ready|stuck|slow|greedy|large "
-		      "SECONDS "
-		      "[US]\n",
+		fputs("usage: third SOCKET SOCKET SOCKET idle|ready|stuck|slow|greedy|crowd|"
+		      "large SECONDS [US]\n",
 		      stderr);
 		return 2;
 	}

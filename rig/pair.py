@@ -16,6 +16,10 @@ EXPLAINED = {"full", "port_down", "no_destination", "queue_disabled"}
 class Plugged:
     """Two ends, the `guests`, by a `switch` or something else (None), in a `folder` that goes with them."""
 
+    def switch_seconds(self):
+        """CPU time of the switch; nothing where it is the kernel."""
+        return self.switch.cpu_seconds() if self.switch else 0.0
+
     def close(self):
         for guest in self.guests:
             guest.close()
