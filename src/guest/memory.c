@@ -36,9 +36,10 @@ static uint64_t mapped;
 /* What they may take in all: half of what the process has, by the machine or by its limit. */
 static uint64_t space_max(void)
 {
-	struct rlimit limit;
+	struct rlimit limit = { .rlim_cur = RLIM_INFINITY };
 
-	if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY)
+	getrlimit(RLIMIT_AS, &limit);
+	if (limit.rlim_cur == RLIM_INFINITY)
 		return GUEST_SPACE_MAX;
 	return MIN((uint64_t)limit.rlim_cur / 2, GUEST_SPACE_MAX);
 }

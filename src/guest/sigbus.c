@@ -83,8 +83,9 @@ int sigbus_install(void)
 
 	if (wake_fd < 0)
 		wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (wake_fd < 0 || sigaction(SIGBUS, &action, NULL))
+	if (wake_fd < 0)
 		return -errno;
+	sigaction(SIGBUS, &action, NULL);
 	return wake_fd;
 }
 

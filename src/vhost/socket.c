@@ -37,7 +37,6 @@ struct endpoint {
 	uv_poll_t poll; /* of the listening socket */
 	bool polls;	/* `poll` was initialised */
 	unsigned open;	/* handles that libuv has not let go of */
-	bool closing;
 
 	enum { LISTEN, CONNECT, INHERIT } kind;
 	char *path;
@@ -286,8 +285,6 @@ void endpoint_resume(struct endpoint *e)
 {
 	struct error text;
 
-	if (e->closing)
-		return;
 	switch (e->kind) {
 	case LISTEN:
 		listen_watch(e);
@@ -309,7 +306,7 @@ void endpoint_resume(struct endpoint *e)
 
 void endpoint_pause(struct endpoint *e)
 {
-	if (e->closing || e->kind == INHERIT) {
+	if (e->kind == INHERIT) {
 		endpoint_resume(e);
 		return;
 	}
@@ -321,9 +318,6 @@ void endpoint_pause(struct endpoint *e)
 
 void endpoint_close(struct endpoint *e)
 {
-	if (e->closing)
-		return;
-	e->closing = true;
 	if (e->polls)
 		uv_close((uv_handle_t *)&e->poll, on_closed);
 	uv_close((uv_handle_t *)&e->timer, on_closed);
