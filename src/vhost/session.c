@@ -268,7 +268,9 @@ static size_t receive(struct session *s, void *to, size_t n)
 {
 	union {
 		struct cmsghdr align;
-		char room[CMSG_SPACE(VHOST_USER_FDS_MAX * sizeof(int))];
+		/* An inherited socket may be one with SO_PASSCRED. */
+		char room[CMSG_SPACE(VHOST_USER_FDS_MAX * sizeof(int)) +
+			  CMSG_SPACE(sizeof(struct ucred))];
 	} control;
 	struct iovec iov = { .iov_base = to, .iov_len = n };
 	struct msghdr msg = {

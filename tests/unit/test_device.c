@@ -153,6 +153,25 @@ static void a_ring_outside_the_new_table_stops_and_later_goes_on(void **state)
 	assert_false(virtq_active(virtq_state(vq)));
 }
 
+/* A limit that is lowered under a guest takes nothing away from it, and lets it have no more. */
+static void what_a_guest_has_beyond_the_limit_may_shrink(void **state)
+{
+	const uint64_t gib = 1ull << 30, sizes[] = { 3 * gib, 3 * gib, 2 * gib, 3 * gib, gib };
+	const int expected[] = { 0, 0, 0, -EDQUOT, 0 };
+	struct vhost_device_options options = rig->dev.options;
+
+	assert_int_equal(ftruncate(rig->mem_fd, (off_t)(3 * gib)), 0);
+	for (unsigned i = 0; i < ARRAY_SIZE(sizes); i++) {
+		struct guest_region_desc desc = memory_desc();
+
+		desc.size = sizes[i];
+		assert_int_equal(set_memory(&desc), expected[i]);
+		options.memory_max_gib = 1;
+		device_set_options(&rig->dev, &options);
+	}
+	assert_int_equal(device_memory(&rig->dev), gib);
+}
+
 /* Clauses: mem-reg-a */
 static void regions_are_added_and_removed_one_by_one(void **state)
 {
@@ -331,6 +350,7 @@ int main(void)
 		T(a_broken_ring_needs_a_reset_and_says_so_until_there_was_one),
 		T(a_new_table_moves_running_rings_and_frees_the_old),
 		T(a_ring_outside_the_new_table_stops_and_later_goes_on),
+		T(what_a_guest_has_beyond_the_limit_may_shrink),
 		T(regions_are_added_and_removed_one_by_one),
 		T(a_region_that_is_there_is_added_again_without_harm),
 		T(what_a_session_was_offered_stays_on_offer_in_it),

@@ -357,6 +357,48 @@ static void user_addresses_cannot_hide_that_a_ring_is_unaligned(void **state)
 	}
 }
 
+/* The part that is in another region than the rest, too. */
+static void no_part_of_a_ring_is_unaligned(void **state)
+{
+	struct vhost_ring_addr addr = ring_addr(1);
+	struct guest_region_desc desc = memory_desc();
+	struct guest_mapping *mapping;
+
+	start_ring(1, MODERN);
+	desc.gpa += MEMORY_SIZE;
+	desc.uva += 4 * MEMORY_SIZE - 2;
+	mapping = map(&desc);
+	assert_int_equal(device_add_region(&rig->dev, mapping, &rig->err), 0);
+	guest_mapping_put(mapping);
+	addr.used += 4 * MEMORY_SIZE;
+	assert_int_equal(device_set_addr(&rig->dev, 1, &addr, &rig->err), -EFAULT);
+	assert_int_equal(rig->dev.ring[1]->vq.state, VIRTQ_RUNNING); /* where it was */
+}
+
+static void a_ring_runs_as_it_was_set_up_and_not_otherwise(void **state)
+{
+	struct virtq_setup was, is;
+	struct virtq *vq;
+
+	start_ring(1, MODERN);
+	vq = &rig->dev.ring[1]->vq;
+	was = (struct virtq_setup){ vq->mem, vq->addr, vq->size, 0, vq->features, vq->mtu };
+	assert_true(virtq_runs_as(vq, &was));
+#define OTHER(field, value) \
+	is = was;           \
+	is.field = value;   \
+	assert_false(virtq_runs_as(vq, &is))
+	OTHER(mem, NULL);
+	OTHER(addr.used, was.addr.used + 4);
+	OTHER(size, 2 * was.size);
+	OTHER(features, 0);
+	OTHER(mtu, 1500);
+#undef OTHER
+	is = was;
+	is.base = 7; /* which is where it was begun, not how */
+	assert_true(virtq_runs_as(vq, &is));
+}
+
 /* Clauses: ring-states-b, ring-states-d, ring-states-h */
 static void disabled_before_the_first_enable_it_rests_later_it_drains(void **state)
 {
@@ -497,6 +539,8 @@ int main(void)
 		T(a_ring_larger_than_the_owner_allows_rests_until_it_is_smaller),
 		T(rings_must_lie_aligned_in_one_region),
 		T(user_addresses_cannot_hide_that_a_ring_is_unaligned),
+		T(no_part_of_a_ring_is_unaligned),
+		T(a_ring_runs_as_it_was_set_up_and_not_otherwise),
 		T(disabled_before_the_first_enable_it_rests_later_it_drains),
 		T(kicks_are_off_until_they_are_asked_for),
 		T(long_chains_share_what_a_batch_may_walk),

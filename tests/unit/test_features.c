@@ -122,6 +122,13 @@ static void unknown_groups_are_refused_with_all_that_there_are(void **state)
 		VIRTIO_FEATURE_GROUPS(X)
 #undef X
 	}
+	/* Of whatever length. */
+	for (unsigned n = 2; n < 20; n++) {
+		char text[] = "-xxxxxxxxxxxxxxxxxxx";
+
+		text[n] = '\0';
+		assert_int_equal(features_parse(text, &offered, &err), -EINVAL);
+	}
 	assert_int_equal(offered, 7);
 }
 

@@ -324,6 +324,23 @@ static void descriptors_in_the_middle_of_a_message_end_the_session(void **state)
 	close(fd);
 }
 
+/* Of a socket that was inherited with such an option: what comes along is not only descriptors. */
+static void credentials_that_come_along_are_passed_over(void **state)
+{
+	int yes = 1, fd = eventfd(0, EFD_CLOEXEC);
+	unsigned before;
+
+	rig_handshake();
+	for (int any = 3; any < 64; any++) /* the session's is among them */
+		setsockopt(any, SOL_SOCKET, SO_PASSCRED, &yes, sizeof(yes));
+	before = open_fds();
+	assert_int_equal(rig_fd(VHOST_USER_SET_VRING_KICK, 0, fd), 0);
+	close(fd);
+	assert_int_equal(open_fds(), before);
+	assert_true(rig->dev.ring[0]->kick >= 0);
+	assert_true(rig_alive());
+}
+
 static void hang_up(void)
 {
 	close(rig->fd);
@@ -459,6 +476,7 @@ int main(void)
 		T(flags_and_values_without_meaning_are_refused),
 		T(pieces_of_any_length_make_a_message),
 		T(descriptors_in_the_middle_of_a_message_end_the_session),
+		T(credentials_that_come_along_are_passed_over),
 		T(a_clean_close_is_no_error),
 		T(a_close_within_a_message_is_said_once),
 		T(a_refusal_is_said_once_for_each_request),
