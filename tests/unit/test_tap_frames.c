@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a tap port writes, into a socket that keeps frames apart in place of a tap: above all the
- * segments of what a kernel cannot cut, which no kernel that can would show.
+ * A tap port with a socket that keeps frames apart in place of a tap. What it writes: above all the
+ * segments of what a kernel cannot cut, which no kernel that can would show. And what it reads that
+ * no kernel would hand out.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -302,6 +303,62 @@ static void a_frame_that_was_overtaken_is_not_written_late(void **state)
 	free(b);
 }
 
+/* A segment of more pieces than can be written at once costs its frame; the next one is served. */
+static void a_segment_in_too_many_pieces_is_dropped(void **state)
+{
+	static struct plain_frame large;
+	struct rig *rig = *state;
+	struct batch *b = aligned_alloc(CACHE_LINE, sizeof(*b));
+	struct plain_shape shape = { .protocol = 17, .payload = 2000 };
+	struct virtio_net_hdr hdr = { .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+				      .gso_type = VIRTIO_NET_HDR_GSO_UDP_L4,
+				      .gso_size = 1900,
+				      .csum_offset = 6 };
+
+	plain_make(&large, &shape);
+	hdr.csum_start = (uint16_t)large.l4;
+	for (unsigned i = 0; i < 2; i++) {
+		hdr.gso_size = i ? SEGMENT : 1900;
+		b->n = b->spans = 0;
+		add(b, &large, &hdr, 1);
+		assert_int_equal(tap_ops.egress(rig->port, b, 1, NULL), 0);
+		assert_int_equal(rig->out->stats.dropped[DROP_HOST_REFUSED], 1);
+		assert_int_equal(rig->out->stats.frames, i);
+	}
+	assert_segments(rig, &large, &shape);
+	free(b);
+}
+
+/* As no kernel should: too short, too long, and with a header that makes no sense. */
+static void what_no_kernel_hands_out_is_dropped_by_name(void **state)
+{
+	static uint8_t bytes[TAP_BUFFER];
+	static const unsigned lens[] = { 1, VNET_HDR_LEN + 13, TAP_BUFFER, 200, 200 };
+	struct rig *rig = *state;
+	struct port_queue *queue = &tap_port(rig->port)->queue[0]->q;
+	struct tap_ingress *in = &tap_port(rig->port)->queue[0]->in;
+	struct batch *b = aligned_alloc(CACHE_LINE, sizeof(*b));
+	unsigned frames = 0;
+
+	in->io = (struct tap_io){ .fd = rig->fds[0] };
+	for (unsigned i = 0; i < ARRAY_SIZE(lens); i++) {
+		bytes[1] = i == 3 ? 0x7f : 0; /* its GSO type */
+		assert_int_equal(write(rig->fds[1], bytes, lens[i]), lens[i]);
+	}
+	for (unsigned i = 0; i < 2 * ARRAY_SIZE(lens); i++) {
+		if (!tap_ops.collect(queue, b, NULL))
+			continue;
+		frames += b->n;
+		tap_ops.complete(queue, b, NULL);
+	}
+	assert_int_equal(frames, 1);
+	assert_int_equal(in->stats.frames, 1);
+	assert_int_equal(in->stats.dropped[DROP_FRAME_SHORT], 2);
+	assert_int_equal(in->stats.dropped[DROP_FRAME_LONG], 1);
+	assert_int_equal(in->stats.dropped[DROP_HEADER_BAD], 1);
+	free(b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -312,6 +369,10 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(what_the_kernel_cannot_cut_is_cut, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_lies_or_is_refused_is_dropped_by_name, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_segment_in_too_many_pieces_is_dropped, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(what_no_kernel_hands_out_is_dropped_by_name, setup,
 						teardown),
 	};
 
