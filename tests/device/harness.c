@@ -17,6 +17,7 @@
 
 #define START_MS    10000 /* under a sanitizer or valgrind it takes its time */
 #define PATIENCE_MS 10000 /* without progress: lost */
+#define SETTLED_MS  50
 #define LOOK_US	    200
 
 /* In the child. Frames need CPUs of their own only in benchmarks: nothing is pinned. */
@@ -307,21 +308,47 @@ unsigned rig_open_fds(const struct rig *rig)
 	return n;
 }
 
-unsigned rig_resident(const struct rig *rig)
+/* The number behind `key` in the switch's status file. */
+static unsigned status_of(const struct rig *rig, const char *key)
 {
 	char path[64], line[128];
-	unsigned kb = 0;
+	unsigned n = 0;
 	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/%d/status", rig->child);
 	f = fopen(path, "r");
 	assert_non_null(f);
 	while (fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "VmRSS: %u", &kb) == 1)
-			break;
+		if (!strncmp(line, key, strlen(key)))
+			n = (unsigned)strtoul(line + strlen(key), NULL, 10);
 	}
 	fclose(f);
-	return kb;
+	return n;
+}
+
+unsigned rig_threads(const struct rig *rig)
+{
+	return status_of(rig, "Threads:");
+}
+
+unsigned rig_resident(const struct rig *rig)
+{
+	return status_of(rig, "VmRSS:");
+}
+
+unsigned rig_mappings(const struct rig *rig, const char *name)
+{
+	char path[64], line[512];
+	unsigned n = 0;
+	FILE *maps;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", rig->child);
+	maps = fopen(path, "r");
+	assert_non_null(maps);
+	while (fgets(line, sizeof(line), maps))
+		n += strstr(line, name) != NULL;
+	fclose(maps);
+	return n;
 }
 
 void frame_make(uint8_t *frame, uint32_t len, unsigned from, unsigned to, uint32_t seed)
@@ -367,6 +394,13 @@ static uint32_t sum16(const uint8_t *at, unsigned n, uint32_t sum)
 		sum = (sum & 0xffff) + (sum >> 16);
 	return sum;
 }
+
+const struct virtio_net_hdr tso = { .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+				    .gso_type = VIRTIO_NET_HDR_GSO_TCPV4,
+				    .hdr_len = TCP_HEADERS,
+				    .gso_size = 1448,
+				    .csum_start = 34,
+				    .csum_offset = 16 };
 
 void frame_add_tcp(uint8_t *frame, uint32_t len)
 {
@@ -533,6 +567,36 @@ void assert_passes(struct driver *a, struct driver *b)
 	struct stream s = { .from = a, .to = b, .count = 1, .len_min = 60, .len_max = 60 };
 
 	stream_both(&s);
+}
+
+unsigned swallow(struct driver *d)
+{
+	static uint8_t got[FRAME_ROOM];
+	struct driver_frame f;
+	unsigned n = 0;
+
+	while (driver_receive(d, 0, got, sizeof(got), &f) == 1)
+		n++;
+	driver_post(d, 0);
+	return n;
+}
+
+void settle(struct driver *a, struct driver *b)
+{
+	for (unsigned idle = 0; idle < SETTLED_MS; idle++) {
+		if (swallow(a) + swallow(b))
+			idle = 0;
+		usleep(1000);
+	}
+}
+
+void pass_and_close(struct driver *a, struct driver *b)
+{
+	struct stream s = { .from = a, .to = b };
+
+	stream_both(&s);
+	driver_close(a);
+	driver_close(b);
 }
 
 void send_one(struct driver *d, unsigned from, unsigned to, uint32_t len, uint32_t seed)

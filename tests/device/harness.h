@@ -26,6 +26,12 @@
 #define FRAME_ROOM     65600
 #define ETHERTYPE_TEST 0x88b5 /* local experimental */
 
+/* What large TCP frames need, both ways. */
+#define OFFLOADS                                                                               \
+	(BIT(VIRTIO_NET_F_CSUM) | BIT(VIRTIO_NET_F_GUEST_CSUM) | BIT(VIRTIO_NET_F_HOST_TSO4) | \
+	 BIT(VIRTIO_NET_F_GUEST_TSO4) | BIT(VIRTIO_NET_F_HOST_TSO6) |                          \
+	 BIT(VIRTIO_NET_F_GUEST_TSO6))
+
 struct rig {
 	char folder[48];
 	char control[64];
@@ -69,9 +75,11 @@ struct rig_counters rig_counters(struct rig *rig, unsigned from, unsigned to);
 /* Waits until the port's state is `state`; fails the test if it does not become so. */
 void rig_wait_state(struct rig *rig, unsigned port, const char *state);
 
-/* Descriptors that the switch has open; its resident memory in kB. */
+/* Of the switch: open descriptors, threads, resident memory in kB, mappings of files so named. */
 unsigned rig_open_fds(const struct rig *rig);
+unsigned rig_threads(const struct rig *rig);
 unsigned rig_resident(const struct rig *rig);
+unsigned rig_mappings(const struct rig *rig, const char *name);
 
 /* A frame of `len` bytes from port `from` to port `to`: addresses, type, and a pattern of `seed`.
  */
@@ -80,6 +88,9 @@ void frame_make(uint8_t *frame, uint32_t len, unsigned from, unsigned to, uint32
 /* Puts IPv4 and TCP headers into a frame of 54 bytes or more; the TCP checksum is unfinished. */
 #define TCP_HEADERS 54
 void frame_add_tcp(uint8_t *frame, uint32_t len);
+
+/* Of a large frame made so. */
+extern const struct virtio_net_hdr tso;
 
 /* A stream of frames from one driver to another. Zeroes are sensible defaults. */
 struct stream {
@@ -108,6 +119,15 @@ void stream_both(const struct stream *s);
 
 /* One frame of 60 bytes each way between ports 0 and 1: they still work. */
 void assert_passes(struct driver *a, struct driver *b);
+
+/* Takes all that has come to it: how many frames. */
+unsigned swallow(struct driver *d);
+
+/* Until nothing has come to either for a while. */
+void settle(struct driver *a, struct driver *b);
+
+/* The end of a test: a stream each way between ports 0 and 1, and both go. */
+void pass_and_close(struct driver *a, struct driver *b);
 
 /* Puts one frame on the wire, and takes one (false after `timeout_ms` without). */
 void send_one(struct driver *d, unsigned from, unsigned to, uint32_t len, uint32_t seed);

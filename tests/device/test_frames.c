@@ -6,18 +6,6 @@
 
 #define LARGEST (65535 + 14) /* 64 KiB of IP behind an Ethernet header */
 
-#define OFFLOADS                                                                               \
-	(BIT(VIRTIO_NET_F_CSUM) | BIT(VIRTIO_NET_F_GUEST_CSUM) | BIT(VIRTIO_NET_F_HOST_TSO4) | \
-	 BIT(VIRTIO_NET_F_GUEST_TSO4) | BIT(VIRTIO_NET_F_HOST_TSO6) |                          \
-	 BIT(VIRTIO_NET_F_GUEST_TSO6))
-
-static const struct virtio_net_hdr tso = { .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
-					   .gso_type = VIRTIO_NET_HDR_GSO_TCPV4,
-					   .hdr_len = TCP_HEADERS,
-					   .gso_size = 1448,
-					   .csum_start = 34,
-					   .csum_offset = 16 };
-
 static uint64_t without(uint64_t features, unsigned bit)
 {
 	return features & ~BIT(bit);

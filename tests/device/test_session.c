@@ -362,23 +362,6 @@ static void a_connecting_port_begins_again_whenever_its_peer_dies(void **state)
 	unlink(path);
 }
 
-/* Takes what is there and what still comes. */
-static void swallow(struct driver *d)
-{
-	unsigned idle = 0;
-
-	while (idle < 50) {
-		uint8_t got[2048];
-		struct driver_frame f;
-
-		if (driver_receive(d, 0, got, sizeof(got), &f) == 1)
-			idle = 0;
-		else
-			idle++;
-		usleep(idle ? 1000 : 0);
-	}
-}
-
 /* The neighbour disappears with frames under way; nobody else notices. */
 static void leaving_under_load_harms_nobody(void **state)
 {
@@ -398,8 +381,7 @@ static void leaving_under_load_harms_nobody(void **state)
 			driver_reclaim(a, 0);
 	}
 	rig_wait_state(*state, 2, "waiting");
-	swallow(a); /* what had come from the neighbour, or was flooded */
-	swallow(b);
+	settle(a, b); /* what had come from the neighbour, or was flooded */
 	stream_both(&s);
 	driver_close(a);
 	driver_close(b);

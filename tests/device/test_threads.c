@@ -371,22 +371,6 @@ static void break_off_late(unsigned rings)
 	driver_close(d);
 }
 
-/* Mappings of drivers' memory in the switch. */
-static unsigned memory_mappings(void)
-{
-	char path[64], line[512];
-	unsigned n = 0;
-	FILE *maps;
-
-	snprintf(path, sizeof(path), "/proc/%d/maps", rig->child);
-	maps = fopen(path, "r");
-	assert_non_null(maps);
-	while (fgets(line, sizeof(line), maps))
-		n += strstr(line, "memfd:ringway-driver") != NULL;
-	fclose(maps);
-	return n;
-}
-
 static void a_thousand_handshakes_leave_nothing_behind(void **state)
 {
 	unsigned fds = 0, resident = 0;
@@ -411,7 +395,7 @@ static void a_thousand_handshakes_leave_nothing_behind(void **state)
 	print_message("# %u descriptors, then %u; %u kB, then %u\n", fds, rig_open_fds(rig),
 		      resident, rig_resident(rig));
 	assert_in_range(rig_open_fds(rig), 0, fds + 2);
-	assert_int_equal(memory_mappings(), 0);
+	assert_int_equal(rig_mappings(rig, "memfd:ringway-driver"), 0);
 	assert_in_range(rig_resident(rig), 0, resident + RESIDENT_KB);
 }
 

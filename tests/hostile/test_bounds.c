@@ -30,7 +30,6 @@ static void long_chains_are_bounded(void **state)
 	struct driver_ring *tx = &a->ring[DRIVER_TX(0)];
 	uint8_t *bytes = driver_memory_alloc(&a->mem, EXTRA, 4096);
 	static struct driver_piece pieces[4096];
-	struct stream good = { .from = a, .to = b };
 	struct driver_done done;
 
 	frame_make(bytes + 12, 4096, 0, 1, 5);
@@ -50,9 +49,7 @@ static void long_chains_are_bounded(void **state)
 		assert_int_equal(done.len, 0);
 	}
 	rig_assert_dropped(*state, 0, "chain_pieces", 2);
-	stream_both(&good);
-	driver_close(a);
-	driver_close(b);
+	pass_and_close(a, b);
 }
 
 /* An indirect table may claim 2^28 descriptors of no length: it must not be walked to its end. */
@@ -63,7 +60,6 @@ static void a_huge_table_is_not_walked_to_its_end(void **state)
 	struct driver_ring *tx = &a->ring[DRIVER_TX(0)];
 	uint32_t len = 48u << 20;
 	struct vring_desc *table = driver_memory_alloc(&a->mem, len, 4096);
-	struct stream good = { .from = a, .to = b };
 	struct driver_done done;
 	uint64_t start;
 
@@ -84,9 +80,7 @@ static void a_huge_table_is_not_walked_to_its_end(void **state)
 	assert_true(script_wait_idle(tx, 1000));
 	for (unsigned i = 0; i < 128; i++)
 		assert_int_equal(ring_take(tx, &done, 1), 1);
-	stream_both(&good);
-	driver_close(a);
-	driver_close(b);
+	pass_and_close(a, b);
 }
 
 /* More than 4 GiB in all, and in 32 bits just a small frame. */
@@ -97,7 +91,6 @@ static void lengths_do_not_wrap(void **state)
 	struct driver_ring *tx = &a->ring[DRIVER_TX(0)];
 	uint8_t *bytes = driver_memory_alloc(&a->mem, EXTRA, 4096);
 	static struct driver_piece pieces[1025];
-	struct stream good = { .from = a, .to = b };
 	struct driver_done done;
 
 	assert_non_null(bytes);
@@ -110,9 +103,7 @@ static void lengths_do_not_wrap(void **state)
 	assert_true(script_wait_idle(tx, 1000));
 	assert_int_equal(ring_take(tx, &done, 1), 1);
 	rig_assert_dropped(*state, 0, "frame_long", 1);
-	stream_both(&good);
-	driver_close(a);
-	driver_close(b);
+	pass_and_close(a, b);
 }
 
 /* CVE-2024-11614, DPDK 7023f3e532: headers that lie about their frame. */
@@ -137,7 +128,6 @@ static void lying_headers_are_dropped(void **state)
 	};
 	struct driver_config c = { .features = driver_features_default() | offloads };
 	struct driver *a = rig_open(*state, 0, &c), *b = rig_open(*state, 1, NULL);
-	struct stream good = { .from = a, .to = b };
 	uint8_t frame[100];
 
 	frame_make(frame, sizeof(frame), 0, 1, 1);
@@ -147,9 +137,7 @@ static void lying_headers_are_dropped(void **state)
 		assert_true(script_wait_idle(&a->ring[DRIVER_TX(0)], 1000));
 		rig_assert_dropped(*state, 0, "header_bad", i + 1);
 	}
-	stream_both(&good);
-	driver_close(a);
-	driver_close(b);
+	pass_and_close(a, b);
 }
 
 /*

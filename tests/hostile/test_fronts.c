@@ -334,21 +334,6 @@ static void *attack(void *arg)
 	return NULL;
 }
 
-static unsigned mappings(const struct rig *rig)
-{
-	char path[64], line[512];
-	unsigned n = 0;
-	FILE *maps;
-
-	snprintf(path, sizeof(path), "/proc/%d/maps", rig->child);
-	maps = fopen(path, "r");
-	assert_non_null(maps);
-	while (fgets(line, sizeof(line), maps))
-		n += strstr(line, "/memfd:ringway-test") || strstr(line, "/dev/zero");
-	fclose(maps);
-	return n;
-}
-
 /* As many descriptors are open in the switch as before. */
 static void assert_settles(struct rig *rig, unsigned fds)
 {
@@ -356,7 +341,8 @@ static void assert_settles(struct rig *rig, unsigned fds)
 	for (unsigned i = 0; i < 500 && rig_open_fds(rig) > fds; i++)
 		usleep(10000);
 	assert_in_range(rig_open_fds(rig), 0, fds);
-	assert_int_equal(mappings(rig), 0);
+	assert_int_equal(rig_mappings(rig, "/memfd:ringway-test"), 0);
+	assert_int_equal(rig_mappings(rig, "/dev/zero"), 0);
 }
 
 static unsigned settled_fds(struct rig *rig)
@@ -402,21 +388,6 @@ static void a_million_wrong_sequences_cost_their_session_alone(void **state)
 	free(a);
 }
 
-static unsigned thread_count(const struct rig *rig)
-{
-	char path[64], line[128];
-	unsigned n = 0;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", rig->child);
-	f = fopen(path, "r");
-	assert_non_null(f);
-	while (fgets(line, sizeof(line), f))
-		sscanf(line, "Threads: %u", &n);
-	fclose(f);
-	return n;
-}
-
 /* Neither what it is nor its end can be asked for without waiting for its server. */
 static void files_that_never_answer_hold_up_nobody(void **state)
 {
@@ -429,7 +400,7 @@ static void files_that_never_answer_hold_up_nobody(void **state)
 		skip();
 	watch_begin(&w, *state, NULL);
 	fds = settled_fds(*state);
-	threads = thread_count(*state);
+	threads = rig_threads(*state);
 	for (unsigned i = 0; i < 40; i++) {
 		struct channel_message m;
 		struct error err;
@@ -451,9 +422,9 @@ static void files_that_never_answer_hold_up_nobody(void **state)
 	assert_true(refused && rig_refused(*state, 2, "stuck"));
 	rig_wait_state(*state, 2, "waiting");
 	/* Some are being closed all that time, but no more than are bearable. */
-	assert_in_range(thread_count(*state), threads + 1, threads + 20);
+	assert_in_range(rig_threads(*state), threads + 1, threads + 20);
 	slow_file_close(&file);
-	while (thread_count(*state) > threads)
+	while (rig_threads(*state) > threads)
 		usleep(10000);
 	assert_settles(*state, fds);
 	driver_close(rig_open(*state, 2, NULL));

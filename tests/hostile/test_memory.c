@@ -20,27 +20,6 @@
 #define CALLS_LATE 1100u /* that wait to be closed at most, and what comes with a message */
 #define MARGIN_MS  3000	 /* for the watchdog and a slow machine */
 
-static unsigned swallow(struct driver *d)
-{
-	static uint8_t got[FRAME_ROOM];
-	struct driver_frame f;
-	unsigned n = 0;
-
-	while (driver_receive(d, 0, got, sizeof(got), &f) == 1)
-		n++;
-	return n;
-}
-
-/* Until nothing has come for a while. */
-static void settle(struct driver *a, struct driver *b)
-{
-	for (unsigned idle = 0; idle < 50; idle++) {
-		if (swallow(a) + swallow(b))
-			idle = 0;
-		usleep(1000);
-	}
-}
-
 struct attack {
 	struct driver *d;
 	uint64_t end;
@@ -140,7 +119,6 @@ static void everything_changes_while_it_is_read(void **state)
 						     BIT(VIRTIO_NET_F_HOST_TSO4) |
 						     BIT(VIRTIO_NET_F_GUEST_TSO4) };
 	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
-	struct stream good = { .from = a, .to = b };
 	struct attack attack = { .d = rig_open(*state, 2, &hostile), .seed = 1 };
 	unsigned n = 0;
 	pthread_t thread;
@@ -166,9 +144,7 @@ static void everything_changes_while_it_is_read(void **state)
 	send_one(a, 0, 9, 60, 0);
 	send_one(b, 1, 9, 60, 0);
 	settle(a, b);
-	stream_both(&good);
-	driver_close(a);
-	driver_close(b);
+	pass_and_close(a, b);
 }
 
 /* firecracker#3149: an index that jumps made the device walk the same chains for ever. */
@@ -216,7 +192,6 @@ static void used_index_is_overwritten(void **state)
 {
 	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
 	struct driver *c = rig_open(*state, 2, NULL);
-	struct stream good = { .from = a, .to = b };
 
 	for (unsigned i = 0; i < 2000; i++) {
 		store_release(&c->ring[i % 2].used->idx, (uint16_t)(i * 997));
@@ -231,9 +206,7 @@ static void used_index_is_overwritten(void **state)
 	driver_close(c);
 	rig_wait_state(*state, 2, "waiting");
 	settle(a, b);
-	stream_both(&good);
-	driver_close(a);
-	driver_close(b);
+	pass_and_close(a, b);
 }
 
 /* Makes much of a ring available whose parts lie wherever they lie, and has frames sent to it. */
@@ -260,7 +233,6 @@ static void rings_lie_on_each_other(void **state)
 {
 	struct driver_config later = { .quirks = DRIVER_RINGS_LATER };
 	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
-	struct stream good = { .from = a, .to = b };
 
 	for (unsigned way = 0; way < 10; way++) {
 		struct driver *c = rig_open(*state, 2, &later);
@@ -295,16 +267,13 @@ static void rings_lie_on_each_other(void **state)
 		rig_wait_state(*state, 2, "waiting");
 	}
 	settle(a, b);
-	stream_both(&good);
-	driver_close(a);
-	driver_close(b);
+	pass_and_close(a, b);
 }
 
 /* What is delivered overwrites the ring by which it is delivered: each of its parts by itself. */
 static void buffers_lie_on_their_ring(void **state)
 {
 	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
-	struct stream good = { .from = a, .to = b };
 
 	for (unsigned round = 0; round < 30; round++) {
 		struct driver *c = rig_open(*state, 2, NULL);
@@ -325,9 +294,7 @@ static void buffers_lie_on_their_ring(void **state)
 		rig_wait_state(*state, 2, "waiting");
 	}
 	settle(a, b);
-	stream_both(&good);
-	driver_close(a);
-	driver_close(b);
+	pass_and_close(a, b);
 }
 
 /* The memory of the attacker's rings and buffers ends at `size` bytes, all of a sudden. */
@@ -381,7 +348,6 @@ static void holes_are_punched(void **state)
 {
 	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
 	struct driver *c = rig_open(*state, 2, NULL);
-	struct stream good = { .from = a, .to = b };
 
 	for (unsigned i = 0; i < 200; i++) {
 		churn(c);
@@ -398,9 +364,7 @@ static void holes_are_punched(void **state)
 	driver_close(c);
 	rig_wait_state(*state, 2, "waiting");
 	settle(a, b);
-	stream_both(&good);
-	driver_close(a);
-	driver_close(b);
+	pass_and_close(a, b);
 }
 
 /* Fills the call's counter, whatever the device has written to it before. */
@@ -445,23 +409,18 @@ static void calls_that_block_harm_their_own_session_only(void **state)
 	driver_close(c);
 	rig_wait_state(*state, 2, "waiting");
 	settle(a, b);
-	stream_both(&good);
-	driver_close(a);
-	driver_close(b);
+	pass_and_close(a, b);
 }
 
 /* Saturated and not blocking: the driver has a call that it has not read. */
 static void call_that_is_full_counts_as_called(void **state)
 {
 	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
-	struct stream good = { .from = a, .to = b };
 
 	for (unsigned i = 0; i < 2; i++)
 		saturate(&b->ring[i]);
 	ring_calls_on(&b->ring[DRIVER_RX(0)]);
-	stream_both(&good);
-	driver_close(a);
-	driver_close(b);
+	pass_and_close(a, b);
 }
 
 /* The worker hangs in calling it, until the watchdog notices. */
@@ -480,7 +439,6 @@ static void calls_replaced_without_end_do_not_pile_up(void **state)
 	struct driver_config quiet = { .protocol = BIT(VHOST_USER_PROTOCOL_F_MQ) }; /* no answers */
 	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, &quiet);
 	struct driver *c = rig_open(*state, 2, NULL);
-	struct stream good = { .from = a, .to = b };
 	unsigned fds = rig_open_fds(*state), most = 0;
 	struct error err;
 
@@ -500,16 +458,13 @@ static void calls_replaced_without_end_do_not_pile_up(void **state)
 	for (unsigned i = 0; i < 200 && rig_open_fds(*state) > fds; i++)
 		usleep(10000);
 	assert_in_range(rig_open_fds(*state), 0, fds);
-	stream_both(&good);
-	driver_close(a);
-	driver_close(b);
+	pass_and_close(a, b);
 }
 
 /* A kick that stays readable, and one that would block a reader, cost no more than kicks. */
 static void kicks_are_never_read(void **state)
 {
 	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
-	struct stream good = { .from = a, .to = b };
 
 	for (unsigned i = 0; i < 2; i++) {
 		uint64_t n = i ? 1ull << 60 : 1;
@@ -518,9 +473,7 @@ static void kicks_are_never_read(void **state)
 		assert_int_equal(write(a->ring[i].kick, &n, sizeof(n)), sizeof(n));
 		assert_int_equal(fcntl(a->ring[i].kick, F_SETFL, O_NONBLOCK), 0);
 	}
-	stream_both(&good);
-	driver_close(a);
-	driver_close(b);
+	pass_and_close(a, b);
 }
 
 int main(void)

@@ -27,24 +27,6 @@ static uint32_t dice(struct scene *s, uint32_t sides)
 	return (s->seed >> 8) % sides;
 }
 
-static void swallow(struct driver *d)
-{
-	static uint8_t got[FRAME_ROOM];
-	struct driver_frame f;
-
-	while (driver_receive(d, 0, got, sizeof(got), &f) == 1)
-		;
-}
-
-/* Until nothing has come for a while. */
-static void settle(struct driver *a, struct driver *b)
-{
-	for (unsigned i = 0; i < 50; i++, usleep(1000)) {
-		swallow(a);
-		swallow(b);
-	}
-}
-
 /* Frames to and from port 2, whose rings may be anywhere or nowhere. */
 static void stir(struct scene *s)
 {
