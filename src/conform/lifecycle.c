@@ -222,26 +222,39 @@ int case_memory_again(struct kit *k)
 	return rc;
 }
 
+/* Frames are sent, of which none may arrive. */
+static int send_while_disabled(struct kit *k, struct kit_traffic *t, struct driver *d,
+			       unsigned ring)
+{
+	static uint8_t got[KIT_FRAME_ROOM];
+	struct driver_frame f;
+	struct error err;
+	int rc;
+
+	if (driver_ring_enable(d, ring, false, &err))
+		return kit_fail(k, "%s", err.text);
+	while (kit_receive(k, t, got, &f, KIT_QUIET_MS) == 1)
+		;
+	send_some(k, t->from, 20);
+	rc = kit_receive(k, t, got, &f, KIT_QUIET_MS);
+	if (rc)
+		return rc < 0 ? -rc : kit_fail(k, "a frame came though ring %u is disabled", ring);
+	return 0;
+}
+
 /* "Ring states": tx buffers of a disabled ring are processed and discarded. */
 /* Clauses: ring-states-d */
 int case_tx_disabled(struct kit *k)
 {
-	static uint8_t got[KIT_FRAME_ROOM];
 	struct kit_traffic t;
-	struct driver_frame f;
 	struct error err;
 	int rc = kit_open_both(k, NULL, NULL, &t);
 
 	if (rc)
 		return rc;
-	if (driver_ring_enable(t.from, DRIVER_TX(0), false, &err))
-		return kit_fail(k, "%s", err.text);
-	while (kit_receive(k, &t, got, &f, KIT_QUIET_MS) == 1)
-		;
-	send_some(k, t.from, 20);
-	rc = kit_receive(k, &t, got, &f, KIT_QUIET_MS);
+	rc = send_while_disabled(k, &t, t.from, DRIVER_TX(0));
 	if (rc)
-		return rc < 0 ? -rc : kit_fail(k, "a frame came from a disabled ring");
+		return rc;
 	rc = kit_drain(k, t.from, DRIVER_TX(0));
 	if (rc)
 		return rc;
@@ -253,22 +266,15 @@ int case_tx_disabled(struct kit *k)
 /* Clauses: ring-states-c */
 int case_rx_disabled(struct kit *k)
 {
-	static uint8_t got[KIT_FRAME_ROOM];
 	struct kit_traffic t;
-	struct driver_frame f;
 	struct error err;
 	int rc = kit_open_both(k, NULL, NULL, &t);
 
 	if (rc)
 		return rc;
-	if (driver_ring_enable(t.to, DRIVER_RX(0), false, &err))
-		return kit_fail(k, "%s", err.text);
-	while (kit_receive(k, &t, got, &f, KIT_QUIET_MS) == 1)
-		;
-	send_some(k, t.from, 20);
-	rc = kit_receive(k, &t, got, &f, KIT_QUIET_MS);
+	rc = send_while_disabled(k, &t, t.to, DRIVER_RX(0));
 	if (rc)
-		return rc < 0 ? -rc : kit_fail(k, "a disabled ring was given a frame");
+		return rc;
 	if (driver_ring_enable(t.to, DRIVER_RX(0), true, &err))
 		return kit_fail(k, "%s", err.text);
 	driver_reclaim(t.from, 0);
