@@ -31,6 +31,39 @@ int child_usage(const struct child *c, struct usage *ret, struct error *err)
 	return 0;
 }
 
+/* Writes to `text` what one port has dropped one way, as ", b egress full 3". */
+static size_t print_drops(const json_t *port, const char *way, char *text, size_t size)
+{
+	json_t *dropped = json_object_get(json_object_get(port, way), "dropped"), *count;
+	const char *reason;
+	size_t n = 0;
+
+	json_object_foreach (dropped, reason, count) {
+		n += (size_t)snprintf(text + n, size - n, ", %s %s %s %lld",
+				      json_string_value(json_object_get(port, "name")), way, reason,
+				      (long long)json_integer_value(count));
+		n = MIN(n, size - 1);
+	}
+	return n;
+}
+
+void child_explain(const struct child *c, const char *load, const char *kind, struct error *err)
+{
+	struct error why = *err, unanswered;
+	char drops[128] = "";
+	json_t *result, *port;
+	size_t i, n = 0;
+
+	if (!client_call(c->control, "show.port", NULL, &result, &unanswered)) {
+		json_array_foreach (json_object_get(result, "ports"), i, port) {
+			n += print_drops(port, "ingress", drops + n, sizeof(drops) - n);
+			n += print_drops(port, "egress", drops + n, sizeof(drops) - n);
+		}
+		json_decref(result);
+	}
+	error_write(err, "%s, %s: %s%s", load, kind, why.text, drops);
+}
+
 /* In the child: becomes `ringway run`. */
 static void become_switch(struct child *c, const char *poll)
 {

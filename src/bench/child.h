@@ -30,6 +30,9 @@ void child_stop(struct child *c);
 
 int child_usage(const struct child *c, struct usage *ret, struct error *err);
 
+/* Adds to `err` under which load it came about, in two words, and what the switch has dropped. */
+void child_explain(const struct child *c, const char *load, const char *kind, struct error *err);
+
 /* Has one of the blocked signals come? */
 bool child_interrupted(void);
 

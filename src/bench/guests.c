@@ -346,6 +346,20 @@ void guests_give_up(struct guests *g)
 		g->flow[i].expected = g->flow[i].sent;
 }
 
+struct guests_waiting guests_waiting(struct guests *g)
+{
+	struct guests_waiting w = { 0 };
+
+	for (unsigned i = 0; i < g->lanes; i++) {
+		collect_spares(g, &g->lane[i]);
+		w.untaken[g->lane[i].guest] += ring_outstanding(g->lane[i].tx);
+	}
+	/* Only now: a chain is returned when its frame is there. */
+	for (unsigned i = 0; i < g->lanes; i++)
+		w.unread[g->lane[i].guest] += ring_pending(g->lane[i].rx) > 0;
+	return w;
+}
+
 int guests_check(const struct guests *g, struct error *err)
 {
 	for (unsigned i = 0; i < 2; i++) {

@@ -150,6 +150,15 @@ unsigned guests_buffers(const struct guests *g);
 uint32_t guests_under_way(const struct guests *g);
 void guests_give_up(struct guests *g);
 
+/*
+ * What waits to be seen, and so is not lost, whoever is late: by the switch, chains of a guest that
+ * it has not returned; by a guest, which may sleep for want of a call, rings with frames in them.
+ */
+struct guests_waiting {
+	unsigned untaken[2], unread[2];
+};
+struct guests_waiting guests_waiting(struct guests *g);
+
 /* 0, or -EPROTO if the device broke the rules. */
 int guests_check(const struct guests *g, struct error *err);
 

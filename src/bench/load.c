@@ -25,16 +25,17 @@
 #include <sys/prctl.h>
 
 #include "base/clock.h"
+#include "bench/stalled.h"
 #include "bench/trace.h"
 
 #define WINDOW_BUFFERS 256     /* under way, if it is not said how many frames */
 #define WARM_UP	       0.1     /* of the measured time */
-#define STALL_US       1000000 /* without any arrival: what is under way is lost */
-#define DRAIN_US       1000000 /* that frames under way at the end have to arrive */
+#define STALL_US       1000000 /* without any arrival: what waits nowhere is lost */
+#define PATIENCE_US    5000000 /* for the first frame to arrive, and for the last */
 #define PREEMPTED_US   1000    /* no turn takes so long: the kernel ran somebody else */
 #define TOP_UP_TURNS   1024    /* between looks for losses to make good */
 #define SEND_MOST      32      /* of an open loop, before it looks at what has arrived */
-#define SLEEP_US       10000   /* longest, without a call */
+#define SLEEP_US       10000   /* longest, without a call; if a turn takes more, it was no look */
 
 struct load {
 	struct guests guests;
@@ -45,6 +46,7 @@ struct load {
 	double due;	       /* cycles: when the next frame of an open loop is sent */
 	unsigned next;	       /* the lane that it is sent on */
 	uint64_t sent;	       /* of an open loop */
+	uint64_t received;     /* before it counted */
 	uint64_t busy;	       /* cycles of turns that moved frames */
 	struct pollfd *fds;    /* of each lane's calls, if the guests sleep */
 	struct histogram late; /* cycles */
@@ -147,34 +149,74 @@ static unsigned turn(struct load *l)
 	return moved;
 }
 
-/* Runs for `cycles`, sending anew if `refill`, else until nothing is under way. */
-static void run(struct load *l, uint64_t cycles, bool refill)
+/* Nothing has arrived for long: what waits nowhere is lost, and is made good. */
+static void make_good(struct load *l)
 {
-	struct guests *g = &l->guests;
-	uint64_t start = clock_cycles(), last = start, arrival = start;
+	if (stalled_waits(&l->guests))
+		return;
+	guests_give_up(&l->guests);
+	if (!l->config->rate)
+		top_up(l);
+}
+
+/* Adds a turn to how long nothing has arrived. While this thread had no CPU it could not see. */
+static uint64_t silence(const struct load *l, uint64_t before, uint64_t turn, bool arrived)
+{
+	return arrived ? 0 : before + MIN(turn, SLEEP_US * l->per_us);
+}
+
+/* What is measured has not come once since it counts. */
+static bool nothing_yet(const struct load *l)
+{
+	const struct guests *g = &l->guests;
+
+	if (g->times && !l->config->oneway)
+		return !g->times->round_trip.n;
+	return g->received == l->received;
+}
+
+/* Runs for `cycles`, sending anew, and, if it is `measured`, until there is something to tell. */
+static void run(struct load *l, uint64_t cycles, bool measured)
+{
+	uint64_t start = clock_cycles(), last = start, silent = 0;
+	const uint64_t patience = cycles + PATIENCE_US * l->per_us;
 	unsigned turns = 0;
 
-	while (last - start < cycles && (refill || guests_under_way(g))) {
+	while (last - start < cycles || (measured && nothing_yet(l) && last - start < patience)) {
 		unsigned arrived = turn(l), moved = arrived;
 		uint64_t now;
 
-		if (refill && l->config->rate)
+		if (l->config->rate)
 			moved += send_due(l);
-		else if (refill && (l->config->oneway || ++turns % TOP_UP_TURNS == 0))
+		else if (l->config->oneway || ++turns % TOP_UP_TURNS == 0)
 			moved += top_up(l);
 		now = clock_cycles();
 		if (moved)
 			l->busy += now - last < PREEMPTED_US * l->per_us ? now - last : 0;
-		if (arrived) {
-			arrival = now;
-		} else if (refill && now - arrival > STALL_US * l->per_us) {
-			guests_give_up(g);
-			if (!l->config->rate)
-				top_up(l);
-			arrival = now;
+		silent = silence(l, silent, now - last, arrived);
+		if (silent > STALL_US * l->per_us) {
+			make_good(l);
+			silent = 0;
 		}
 		last = now;
 	}
+}
+
+/* Until nothing is under way any more, or what is has to be lost. */
+static void drain(struct load *l)
+{
+	struct guests *g = &l->guests;
+	uint64_t start = clock_cycles(), last = start, silent = 0;
+
+	while (guests_under_way(g) && last - start < PATIENCE_US * l->per_us &&
+	       (silent <= STALL_US * l->per_us || stalled_waits(g))) {
+		bool arrived = turn(l);
+		uint64_t now = clock_cycles();
+
+		silent = silence(l, silent, now - last, arrived);
+		last = now;
+	}
+	guests_give_up(g);
 }
 
 static struct load_times times_of(const struct load *l, const struct histogram *h)
@@ -212,6 +254,7 @@ static void reset(struct load *l)
 	struct guests *g = &l->guests;
 
 	l->busy = l->sent = 0;
+	l->received = g->received;
 	memset(&l->late, 0, sizeof(l->late));
 	if (g->times)
 		memset(g->times, 0, sizeof(*g->times));
@@ -228,7 +271,7 @@ static void begin(struct load *l)
 	l->due = (double)clock_cycles();
 	if (!l->config->rate)
 		top_up(l);
-	run(l, (uint64_t)(l->config->seconds * WARM_UP * 1e6 * (double)l->per_us), true);
+	run(l, (uint64_t)(l->config->seconds * WARM_UP * 1e6 * (double)l->per_us), false);
 }
 
 /* When A sent the last frames of its first queue. */
@@ -250,12 +293,11 @@ static int measure(struct load *l, struct load_result *ret, struct error *err)
 {
 	struct guests *g = &l->guests;
 	double per_s = (double)l->per_us * 1e6, cpu, watched;
-	uint64_t received, lost, counted, kicks, calls, start;
+	uint64_t lost, counted, kicks, calls, start;
 	int rc;
 
 	begin(l);
 	reset(l);
-	received = g->received;
 	lost = g->lost;
 	kicks = guests_kicks(g);
 	calls = guests_calls(g);
@@ -265,10 +307,11 @@ static int measure(struct load *l, struct load_result *ret, struct error *err)
 	run(l, (uint64_t)(l->config->seconds * per_s), true);
 	ret->seconds = (double)(clock_cycles() - start) / per_s;
 	ret->cpu = (cpu_seconds(CLOCK_THREAD_CPUTIME_ID) - cpu) / ret->seconds;
-	ret->watched_cpu = (watched_seconds(l) - watched) / ret->seconds;
-	counted = g->received - received;
-	if (!counted)
-		return error_set(err, ENOLINK, "no frames arrived in %.1f s", l->config->seconds);
+	watched = watched_seconds(l) - watched;
+	ret->watched_cpu = watched / ret->seconds;
+	if (nothing_yet(l))
+		return stalled_error(g, ret->seconds, l->config->watched, watched, err);
+	counted = g->received - l->received;
 	ret->frames_per_s = (double)counted / ret->seconds;
 	ret->sent_per_s = (double)l->sent / ret->seconds;
 	ret->cycles_per_frame = (double)l->busy / (double)counted;
@@ -276,9 +319,8 @@ static int measure(struct load *l, struct load_result *ret, struct error *err)
 	ret->calls_per_frame = (double)(guests_calls(g) - calls) / (double)counted;
 	g->echo[0] = false;
 	g->echo[1] = l->config->rate && !l->config->oneway;
-	run(l, DRAIN_US * l->per_us, false);
-	guests_give_up(g);
-	ret->received = g->received - received;
+	drain(l);
+	ret->received = g->received - l->received;
 	ret->lost = g->lost > lost ? g->lost - lost : 0; /* late ones may count for before */
 	ret->sent = ret->received + ret->lost;
 	ret->late = times_of(l, &l->late);

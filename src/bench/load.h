@@ -10,7 +10,7 @@
 
 struct load_config {
 	struct guests_config guests;
-	double seconds;	 /* measured; a warm-up comes before */
+	double seconds;	 /* measured, or more if nothing arrives; a warm-up comes before */
 	unsigned window; /* frames in flight, all directions and queues together; 0: 256 buffers */
 	double rate;	 /* not 0: an open loop of so many frames a second, from A */
 	unsigned seed;	 /* of the random gaps between those */

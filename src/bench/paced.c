@@ -75,8 +75,11 @@ static int run_one(const struct table_config *config, const struct row *row, uns
 	c.guests.socket[1] = child.socket[1];
 	c.guests.timed = true;
 	c.watched = child.pid;
-	if (!rc)
+	if (!rc) {
 		rc = load_run(&c, ret, err);
+		if (rc)
+			child_explain(&child, row->name, kinds[kind], err);
+	}
 	if (!rc && child_interrupted())
 		rc = error_set(err, EINTR, "interrupted");
 	child_stop(&child);

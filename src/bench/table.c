@@ -44,20 +44,33 @@ struct bench {
 	struct run run[CELLS][TABLE_REPEAT_MAX];
 };
 
+/* What the cell is called where there is no table. */
+static void explain(const struct bench *b, const struct guests_config *c, struct error *err)
+{
+	char size[GUESTS_SIZE_TEXT];
+
+	guests_size_print(c->size, size);
+	child_explain(&b->child, size, c->form.packed ? "packed" : "split", err);
+}
+
 static int run_cell(struct bench *b, unsigned cell, struct run *ret, struct error *err)
 {
 	struct load_config c = { .guests = guests_config_default(), .seconds = b->config->seconds };
 	struct usage before, after;
 	int rc = child_usage(&b->child, &before, err);
 
+	if (rc)
+		return rc;
 	c.guests.socket[0] = b->child.socket[0];
 	c.guests.socket[1] = b->child.socket[1];
 	c.guests.size = cells[cell].size;
 	c.guests.data = cells[cell].data;
 	c.guests.form.packed = cells[cell].packed;
-	if (!rc)
-		rc = load_run(&c, &ret->load, err);
-	if (!rc)
+	c.watched = b->child.pid;
+	rc = load_run(&c, &ret->load, err);
+	if (rc)
+		explain(b, &c.guests, err);
+	else
 		rc = child_usage(&b->child, &after, err);
 	if (rc)
 		return rc;
