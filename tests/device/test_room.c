@@ -243,25 +243,41 @@ static void what_waits_for_room_comes_once_and_in_order(void **state)
 	unlike_part(d);
 }
 
-/* 24 segments of 1000 bytes for a ring of 16, full now: the first 16 are there, the rest waits. */
+/*
+ * 24 segments of 1000 bytes for a ring of 16, full now: the first 16 are there, the rest waits. Or
+ * all of it does, behind `small` frames that have filled the ring.
+ */
 #define HALF 16u
 #define ALL  24u
+#define TINY 60u
 
 /* False: the rest was given up already, on a busy machine. */
-static bool send_half(struct rig *rig, const struct unlike d[2], struct unlike_packet *p,
-		      uint32_t seed)
+static bool send_behind(struct rig *rig, const struct unlike d[2], struct unlike_packet *p,
+			uint32_t seed, unsigned small)
 {
 	struct driver_ring *rx = &d[1].d->ring[DRIVER_RX(0)];
 	uint64_t full = rig_dropped(rig, 1, "full");
 	uint16_t seen = rx->used_next;
 
 	driver_post(d[1].d, 0);
+	for (unsigned i = 0; i < small; i++) {
+		uint8_t frame[TINY];
+
+		frame_make(frame, TINY, 0, 1, i);
+		assert_int_equal(driver_send(d[0].d, 0, NULL, frame, TINY, NULL), 0);
+	}
 	unlike_make_tcp(p, &d[0], ALL * 1000, 1000, seed);
 	send_packet(&d[0], p);
 	for (unsigned i = 0; i < 10000 && (uint16_t)(ring_used(rx, NULL) - seen) < HALF; i++)
 		usleep(100);
 	assert_int_equal((uint16_t)(ring_used(rx, NULL) - seen), HALF);
 	return rig_dropped(rig, 1, "full") == full;
+}
+
+static bool send_half(struct rig *rig, const struct unlike d[2], struct unlike_packet *p,
+		      uint32_t seed)
+{
+	return send_behind(rig, d, p, seed, 0);
 }
 
 /* Is it segment `i`, with its checksum begun or complete? */
@@ -272,6 +288,7 @@ static void assert_segment(const struct unlike_packet *p, unsigned i, const uint
 	uint32_t seed = plain_pseudo(whole->src, whole->dst, false, 6, f->len - whole->l4);
 
 	assert_int_equal(f->len, 1054);
+	assert_int_equal(f->len, 1054);
 	assert_memory_equal(got + 54, whole->bytes + 54 + 1000 * i, 1000);
 	assert_int_equal(f->hdr.hdr.gso_type, 0);
 	assert_int_equal(f->hdr.hdr.flags, begun ? VIRTIO_NET_HDR_F_NEEDS_CSUM : 0);
@@ -281,6 +298,26 @@ static void assert_segment(const struct unlike_packet *p, unsigned i, const uint
 		assert_int_equal(plain_sum(seed, got + whole->l4, f->len - whole->l4), 0xffff);
 }
 
+/* Waits for the next frame; none if no more will come: the switch has counted all that was sent. */
+static bool take_next(const struct unlike *to, uint8_t *got, size_t room, struct driver_frame *f)
+{
+	bool over = false;
+	int rc;
+
+	for (unsigned i = 0; i < 10000; i++, usleep(500)) {
+		struct rig_counters n;
+
+		rc = driver_receive(to->d, 0, got, room, f);
+		assert_true(rc >= 0);
+		if (rc || over)
+			return rc;
+		n = rig_counters(to->rig, 0, 1);
+		over = n.sent == n.delivered + n.dropped;
+	}
+	fail_msg("%s", "something waits for ever");
+	return false;
+}
+
 /* Takes segments from `first` on until none comes any more; how far they went. */
 static unsigned take_segments(const struct unlike *to, const struct unlike_packet *p,
 			      unsigned first, unsigned end, bool begun)
@@ -288,17 +325,8 @@ static unsigned take_segments(const struct unlike *to, const struct unlike_packe
 	uint8_t got[2048];
 	struct driver_frame f;
 
-	for (unsigned idle = 0; idle < 200 && first < end; idle++) {
-		int rc = driver_receive(to->d, 0, got, sizeof(got), &f);
-
-		assert_true(rc >= 0);
-		if (rc) {
-			assert_segment(p, first++, got, &f, begun);
-			idle = 0;
-		} else {
-			usleep(500);
-		}
-	}
+	while (first < end && take_next(to, got, sizeof(got), &f))
+		assert_segment(p, first++, got, &f, begun);
 	return first;
 }
 
@@ -324,6 +352,87 @@ static void the_rest_comes_in_the_form_agreed_to_since(void **state)
 		assert_int_equal(ring_pending(&d[1].d->ring[DRIVER_RX(0)]), 0);
 	}
 	assert_true(whole[0] && whole[1]);
+	driver_post(d[1].d, 0);
+	unlike_part(d);
+}
+
+/* The other way for it: cut, and all checksums finished; or whole, with all left to it. */
+static void agree_otherwise(struct driver *d)
+{
+	struct error err;
+
+	d->fe.features ^= BIT(VIRTIO_NET_F_GUEST_CSUM) | BIT(VIRTIO_NET_F_GUEST_TSO4) |
+			  BIT(VIRTIO_NET_F_MRG_RXBUF);
+	d->mergeable = !d->mergeable;
+	assert_int_equal(frontend_set_features(&d->fe, &err), 0);
+}
+
+/*
+ * Stops the ring, agrees to something else, and starts it again. Meanwhile the second pair, which
+ * has no buffers, is whom frames wait for: without a ring, they would be dropped.
+ */
+static void start_otherwise(struct driver *d)
+{
+	struct error err;
+	uint32_t base;
+
+	assert_int_equal(driver_ring_enable(d, DRIVER_RX(1), true, &err), 0);
+	assert_int_equal(driver_ring_stop(d, DRIVER_RX(0), &base, &err), 0);
+	agree_otherwise(d);
+	assert_int_equal(driver_ring_start(d, DRIVER_RX(0), base, &err), 0);
+	assert_int_equal(driver_ring_enable(d, DRIVER_RX(1), false, &err), 0);
+	driver_post(d, 0);
+}
+
+/* False: it was given up. */
+static bool take_whole(const struct unlike *to, const struct unlike_packet *p)
+{
+	static uint8_t got[FRAME_ROOM];
+	struct driver_frame f;
+
+	if (!take_next(to, got, sizeof(got), &f))
+		return false;
+	assert_int_equal(f.len, p->frame.len);
+	assert_memory_equal(got, p->frame.bytes, f.len);
+	assert_memory_equal(&f.hdr.hdr, &p->hdr, sizeof(p->hdr));
+	return true;
+}
+
+/* Reset with half a frame out to it, or all of it waiting: none of it comes twice, or as before. */
+static void the_rest_comes_as_agreed_to_when_the_ring_starts_again(void **state)
+{
+	/* Half out, then finely cut still; whole, and cut; cut, and whole. */
+	static const unsigned small[] = { 0, HALF, HALF, HALF };
+	static struct unlike_packet p;
+	struct driver_config like = {
+		.pairs = 2, .ring_size = 16, .rx_buffer = 1526, .quirks = DRIVER_NO_RX_BUFFERS
+	};
+	unsigned came[ARRAY_SIZE(small)] = { 0 };
+	struct unlike d[2];
+	struct error err;
+
+	unlike_open(*state, 0, UNLIKE_ALL, NULL, &d[0]);
+	unlike_open(*state, 1, 0, &like, &d[1]);
+	assert_int_equal(driver_ring_enable(d[1].d, DRIVER_RX(1), false, &err), 0);
+	send_one(d[1].d, 1, 0, TINY, 0);
+	assert_true(receive_one(d[0].d, 1, 0, TINY, 0, 1000));
+	for (unsigned round = 0; round < MANY && (!came[0] || !came[1] || !came[2]); round++) {
+		unsigned kind = round % ARRAY_SIZE(small), first = small[kind] ? 0 : HALF;
+		bool waits = send_behind(*state, d, &p, round, small[kind]), whole;
+
+		start_otherwise(d[1].d);
+		for (unsigned i = 0; i < small[kind]; i++)
+			assert_true(receive_one(d[1].d, 0, 1, TINY, i, 1000));
+		assert_int_equal(take_segments(&d[1], &p, 0, first, false), first);
+		driver_post(d[1].d, 0);
+		if (kind == 2)
+			whole = take_whole(&d[1], &p);
+		else
+			whole = take_segments(&d[1], &p, first, ALL, !kind) == ALL;
+		came[kind] += waits && whole;
+		assert_int_equal(ring_pending(&d[1].d->ring[DRIVER_RX(0)]), 0);
+	}
+	assert_true(came[0] && came[1] && came[2]);
 	driver_post(d[1].d, 0);
 	unlike_part(d);
 }
@@ -393,6 +502,7 @@ int main(void)
 		CASE(no_segment_comes_in_part),
 		CASE(what_waits_for_room_comes_once_and_in_order),
 		CASE(the_rest_comes_in_the_form_agreed_to_since),
+		CASE(the_rest_comes_as_agreed_to_when_the_ring_starts_again),
 		CASE(a_ring_may_be_stopped_with_half_a_frame),
 		CASE(a_receiver_may_leave_with_half_a_frame),
 		CASE(a_ring_that_is_never_filled_is_as_good_as_a_small_one),
