@@ -28,6 +28,10 @@ enum drop vnet_hdr_check(struct virtio_net_hdr *hdr, uint32_t frame_len, uint64_
 	uint32_t csum_end = (uint32_t)hdr->csum_start + hdr->csum_offset + 2;
 	const struct gso *gso;
 
+	if (!(features & BIT(VIRTIO_NET_F_CSUM))) {
+		*hdr = (struct virtio_net_hdr){ 0 };
+		return DROP_NONE;
+	}
 	hdr->flags &= VIRTIO_NET_HDR_F_NEEDS_CSUM;
 	if (!hdr->flags) {
 		if (hdr->gso_type != VIRTIO_NET_HDR_GSO_NONE)
@@ -35,7 +39,7 @@ enum drop vnet_hdr_check(struct virtio_net_hdr *hdr, uint32_t frame_len, uint64_
 		*hdr = (struct virtio_net_hdr){ 0 };
 		return DROP_NONE;
 	}
-	if (!(features & BIT(VIRTIO_NET_F_CSUM)) || csum_end > frame_len)
+	if (csum_end > frame_len)
 		return DROP_HEADER_BAD;
 	if (hdr->gso_type == VIRTIO_NET_HDR_GSO_NONE) {
 		hdr->hdr_len = 0;

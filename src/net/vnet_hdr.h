@@ -35,7 +35,9 @@ static inline bool vnet_hdr_plain(const struct virtio_net_hdr *hdr)
 
 /*
  * May a driver that agreed to `features` send this header with a frame of `frame_len` bytes
- * (5.1.6.2)? Bits that a driver may not set but that do no harm (RSC_INFO, DATA_VALID) are
+ * (5.1.6.2)? One that did not agree to leave checksums to others asks for nothing, whatever the
+ * header says: DPDK's packed vectorized driver does not clear it, and sends what was in the
+ * buffer before. Bits that a driver may not set but that do no harm (RSC_INFO, DATA_VALID) are
  * cleared, and so is everything that has no meaning without NEEDS_CSUM or a GSO type: after
  * DROP_NONE the header holds only what was checked. Returns DROP_NONE or DROP_HEADER_BAD.
  */
