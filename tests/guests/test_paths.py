@@ -35,11 +35,9 @@ PATHS = {f"{ring} {name}": {"packed_vq": int(ring == "packed"), "mrg_rxbuf": mer
          for name, mergeable, in_order, vectorized in (
              ("mergeable", 1, 0, 0), ("non-mergeable", 0, 0, 0), ("mergeable in order", 1, 1, 0),
              ("non-mergeable in order", 0, 1, 0), ("vectorized", 0, int(ring == "packed"), 1))}
-# Faults of a driver of DPDK's (22.11.11, and as of 26.07 its source is the same): it frees what it received a second time when
-# it resets the device, which fails at testpmd's net_vhost just so; and it clears what is in front of a virtio-net header, not
-# the header, which in a buffer that was the middle of a long frame of net_pcap's is payload.
-FAULTS = {"packed vectorized": {"restart_ports": "DPDK's driver frees buffers twice when it resets the device",
-                                "run_long": "DPDK's driver does not clear the header, and where a long frame was it is dirty"}}
+# A fault of a driver of DPDK's (22.11.11, and as of 26.07 its source is the same): it frees what it received a second time when
+# it resets the device, which fails at testpmd's net_vhost just so.
+FAULTS = {"packed vectorized": {"restart_ports": "DPDK's driver frees buffers twice when it resets the device"}}
 SAMPLE = [("split vectorized", 1, 256), ("packed mergeable in order", 8, 255)]
 
 
