@@ -13,7 +13,10 @@
 
 #include "base/clock.h"
 
-#define QUEUES	3
+#define QUEUES 3
+#define MORE                                                                                     \
+	14 /* come later; with them, two workers have all that their sets have room for, and one \
+	    */
 #define TURN_US 50
 #define TICK_US 20000 /* between two measurements, which are a second apart in the switch */
 #define TICKS	400
@@ -24,11 +27,14 @@ struct busy_queue {
 	struct port_queue q;
 	uint32_t work;	   /* turns that are waiting to be done; UINT32_MAX: without end */
 	uint32_t restless; /* its worker never sleeps */
+	uint32_t held;	   /* the turn from which on none ends; 0: no such */
 	uint32_t inside;   /* threads in a turn of it */
 	uint32_t shared;   /* turns in which there was another one */
 	uint32_t turns;
-	uint32_t bytes;	 /* that each has */
-	uint64_t thread; /* of the last turn */
+	uint32_t bytes;	  /* that each has */
+	uint64_t thread;  /* of the last turn */
+	uint64_t armed;	  /* the thread that did it; 0: it is not */
+	uint32_t foreign; /* times that another one undid it */
 	/* Work comes to that one while this one has the worker. */
 	struct busy_queue *quiet;
 	uint32_t since;	 /* how many turns this one had had then */
@@ -37,7 +43,20 @@ struct busy_queue {
 };
 
 static struct port port;
-static struct busy_queue queue[QUEUES];
+static struct busy_queue queue[QUEUES + MORE];
+static unsigned queues;
+static bool no_memory; /* for sets of queues */
+static unsigned refused;
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size)
+{
+	if (!no_memory)
+		return __real_calloc(n, size);
+	refused++;
+	return NULL;
+}
 
 static struct busy_queue *busy_queue(struct port_queue *q)
 {
@@ -68,6 +87,13 @@ static void greet(struct busy_queue *q)
 	}
 }
 
+static bool stays(const struct busy_queue *q)
+{
+	uint32_t held = load_acquire(&q->held);
+
+	return held && load_relaxed(&q->turns) >= held;
+}
+
 static bool collect(struct port_queue *of, struct batch *b, struct virtq_calls *calls)
 {
 	struct busy_queue *q = busy_queue(of);
@@ -78,7 +104,7 @@ static bool collect(struct port_queue *of, struct batch *b, struct virtq_calls *
 	add_relaxed(&q->turns, 1);
 	if (load_acquire(&q->quiet))
 		greet(q);
-	while (work && clock_ns() < end)
+	while ((work && clock_ns() < end) || stays(q))
 		;
 	if (work && work != UINT32_MAX)
 		__atomic_fetch_sub(&q->work, 1, __ATOMIC_ACQ_REL);
@@ -99,11 +125,18 @@ static bool ready(struct port_queue *of)
 
 static bool arm(struct port_queue *of)
 {
+	store_relaxed(&busy_queue(of)->armed, (uint64_t)pthread_self());
 	return ready(of) || load_relaxed(&busy_queue(of)->restless);
 }
 
 static void disarm(struct port_queue *of)
 {
+	struct busy_queue *q = busy_queue(of);
+	uint64_t by = load_relaxed(&q->armed);
+
+	if (by && by != (uint64_t)pthread_self())
+		add_relaxed(&q->foreign, 1);
+	store_relaxed(&q->armed, (uint64_t)0);
 }
 
 static const struct port_ops ops = {
@@ -114,18 +147,25 @@ static const struct port_ops ops = {
 	.disarm = disarm,
 };
 
+static void come(void)
+{
+	struct port_queue *q = &queue[queues].q;
+
+	q->port = &port;
+	q->index = queues++;
+	q->kick = eventfd(0, EFD_NONBLOCK);
+	pool_queue_up(pool, q);
+}
+
 static int setup(void **state)
 {
 	memset(queue, 0, sizeof(queue));
+	queues = 0;
 	port = (struct port){ .ops = &ops, .name = "busy" };
 	if (rig_begin(2))
 		return -1;
-	for (unsigned i = 0; i < QUEUES; i++) {
-		queue[i].q.port = &port;
-		queue[i].q.index = i;
-		queue[i].q.kick = eventfd(0, EFD_NONBLOCK);
-		pool_queue_up(pool, &queue[i].q);
-	}
+	while (queues < QUEUES)
+		come();
 	return 0;
 }
 
@@ -137,12 +177,14 @@ static void go(struct busy_queue *q)
 
 static int teardown(void **state)
 {
-	for (unsigned i = 0; i < QUEUES; i++) {
+	for (unsigned i = 0; i < queues; i++)
+		store_release(&queue[i].held, 0u);
+	for (unsigned i = 0; i < queues; i++) {
 		if (!queue[i].gone)
 			go(&queue[i]);
 	}
 	pool_close(pool);
-	for (unsigned i = 0; i < QUEUES; i++)
+	for (unsigned i = 0; i < queues; i++)
 		close(queue[i].q.kick);
 	rig_end();
 	return 0;
@@ -151,6 +193,20 @@ static int teardown(void **state)
 static bool moved(void)
 {
 	return pool_owner(pool, &queue[0].q) != pool_owner(pool, &queue[2].q);
+}
+
+static unsigned moves(void)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < queues; i++)
+		n += queue[i].q.load.moves;
+	return n;
+}
+
+static bool any_moved(void)
+{
+	return moves();
 }
 
 /* Until `done`, or the patience of TICKS is at its end. */
@@ -165,7 +221,7 @@ static bool tick_until(bool (*done)(void))
 
 static void nobody_shared(void)
 {
-	for (unsigned i = 0; i < QUEUES; i++)
+	for (unsigned i = 0; i < queues; i++)
 		assert_int_equal(load_relaxed(&queue[i].shared), 0);
 }
 
@@ -207,7 +263,7 @@ static void idle_queues_stay(void **state)
 		usleep(1000);
 		pool_balance(pool);
 	}
-	for (unsigned i = 0; i < QUEUES; i++)
+	for (unsigned i = 0; i < queues; i++)
 		assert_int_equal(queue[i].q.load.moves, 0);
 }
 
@@ -221,7 +277,7 @@ static void a_queue_that_was_moved_is_kicked_awake(void **state)
 	work(&queue[2], UINT32_MAX);
 	assert_true(tick_until(moved));
 	q = queue[0].q.load.moves ? &queue[0] : &queue[2];
-	for (unsigned i = 0; i < QUEUES; i++)
+	for (unsigned i = 0; i < queues; i++)
 		store_release(&queue[i].work, 0u);
 	pool_balance(pool);
 	usleep(TICK_US);
@@ -251,6 +307,23 @@ static void a_greedy_queue_does_not_starve_another(void **state)
 	assert_in_range(load_relaxed(&queue[2].turns), 20, UINT32_MAX);
 }
 
+/* Holds the queue's worker in its turn `at`, or in the next one. */
+static void hold_at(struct busy_queue *q, uint32_t at)
+{
+	store_release(&q->held, MAX(at, 1u));
+	for (unsigned i = 0; i < TICKS * TICK_US / 1000; i++) {
+		if (load_acquire(&q->inside) && stays(q))
+			break;
+		usleep(1000);
+	}
+	assert_true(load_acquire(&q->inside) && stays(q));
+}
+
+static void let_go(struct busy_queue *q)
+{
+	store_release(&q->held, 0u);
+}
+
 /* Three turns of the one that takes a third too much for four of the other's. */
 static void who_takes_more_than_a_turn_sits_turns_out(void **state)
 {
@@ -259,13 +332,14 @@ static void who_takes_more_than_a_turn_sits_turns_out(void **state)
 	store_relaxed(&queue[0].bytes, BATCH_BYTES * 4 / 3);
 	store_relaxed(&queue[2].bytes, BATCH_BYTES);
 	work(&queue[0], UINT32_MAX);
+	hold_at(&queue[0], 1);
 	work(&queue[2], UINT32_MAX);
-	for (unsigned i = 0; i < TICKS && load_relaxed(&queue[2].turns) < 400; i++)
-		usleep(TICK_US);
 	large = load_relaxed(&queue[0].turns);
 	small = load_relaxed(&queue[2].turns);
-	assert_in_range(small, 400, UINT32_MAX);
-	assert_in_range(large, small * 3 / 4 - 10, small * 3 / 4 + 10);
+	let_go(&queue[0]);
+	hold_at(&queue[2], small + 400);
+	assert_in_range(load_relaxed(&queue[0].turns) - large, 300 - 5, 300 + 5);
+	let_go(&queue[2]);
 }
 
 static uint32_t turns(void)
@@ -288,7 +362,7 @@ static void a_queue_may_go_while_it_is_moved(void **state)
 			pool_balance(pool);
 		}
 		assert_int_equal(queue[0].q.load.moves + queue[2].q.load.moves, 1);
-		for (unsigned i = 0; i < QUEUES; i += 2) {
+		for (unsigned i = 0; i < queues; i += 2) {
 			if (round % 2)
 				pool_queue_down(pool, &queue[i].q);
 			else
@@ -301,6 +375,124 @@ static void a_queue_may_go_while_it_is_moved(void **state)
 		nobody_shared();
 		assert_int_equal(teardown(state), 0);
 	}
+}
+
+static void done(const uint32_t *work)
+{
+	for (unsigned i = 0; i < TICKS && load_acquire(work); i++)
+		usleep(TICK_US);
+	assert_int_equal(load_acquire(work), 0);
+}
+
+static void a_place_that_was_left_is_taken_again(void **state)
+{
+	go(&queue[0]);
+	come();
+	come();
+	assert_int_equal(queue[3].q.slot + queue[4].q.slot, 0 + 1);
+	assert_int_equal(pool_owner(pool, &queue[3].q), 0);
+	work(&queue[3], 1);
+	done(&queue[3].work);
+}
+
+/* Half of what there is, so that to move it would pay most. */
+static bool one_worker_is_busy(void)
+{
+	struct worker_report report;
+
+	pool_report(pool, 0, &report);
+	queue[2].q.load.load = report.load;
+	return report.load > 750;
+}
+
+static void who_is_down_or_gone_is_not_moved(void **state)
+{
+	for (unsigned i = 0; i < 4; i++)
+		come();
+	assert_int_equal(pool_owner(pool, &queue[4].q), 0);
+	assert_int_equal(pool_owner(pool, &queue[6].q), 0);
+	go(&queue[0]);
+	pool_queue_down(pool, &queue[2].q);
+	work(&queue[4], UINT32_MAX);
+	assert_true(tick_until(one_worker_is_busy));
+	assert_int_equal(moves(), 0);
+	work(&queue[6], UINT32_MAX);
+	assert_true(tick_until(any_moved));
+	assert_int_equal(queue[4].q.load.moves + queue[6].q.load.moves, 1);
+}
+
+/* Both workers' sets are full. */
+static void without_memory_queues_stay_where_they_are(void **state)
+{
+	struct busy_queue *last = &queue[QUEUES + MORE - 1];
+
+	while (&queue[queues] != last)
+		come();
+	no_memory = true;
+	come();
+	assert_int_equal(pool_owner(pool, &last->q), -1);
+	work(&queue[0], UINT32_MAX);
+	work(&queue[2], UINT32_MAX);
+	for (unsigned i = 0; i < TICKS && refused < 3; i++) {
+		usleep(TICK_US);
+		pool_balance(pool);
+	}
+	no_memory = false;
+	assert_in_range(refused, 3, TICKS);
+	assert_int_equal(moves(), 0);
+	assert_true(tick_until(any_moved));
+	pool_queue_up(pool, &last->q);
+	work(last, 1);
+	done(&last->work);
+	nobody_shared();
+}
+
+/* Who was busy of late, and asks for kicks by now. */
+static void who_sleeps_is_woken_by_its_old_worker_and_moved(void **state)
+{
+	struct busy_queue *q;
+
+	for (unsigned i = 0; i < TICKS && !moves(); i++) {
+		work(&queue[0], UINT32_MAX);
+		work(&queue[2], UINT32_MAX);
+		usleep(TICK_US);
+		store_release(&queue[0].work, 0u);
+		store_release(&queue[2].work, 0u);
+		for (unsigned k = 0; k < TICKS; k++) {
+			if (load_relaxed(&queue[0].q.armed) && load_relaxed(&queue[2].q.armed))
+				break;
+			usleep(1000);
+		}
+		pool_balance(pool);
+	}
+	assert_int_equal(moves(), 1);
+	assert_true(tick_until(moved));
+	q = queue[0].q.load.moves ? &queue[0] : &queue[2];
+	work(q, 1);
+	done(&q->work);
+	assert_int_equal(load_relaxed(&q->foreign), 0);
+}
+
+/* The old worker cannot pass it on until the end of a turn that it is in. */
+static void a_move_takes_as_long_as_it_takes(void **state)
+{
+	work(&queue[0], UINT32_MAX);
+	work(&queue[2], UINT32_MAX);
+	for (unsigned i = 0; i < TICKS && !moves(); i++) {
+		let_go(&queue[2]);
+		usleep(TICK_US);
+		hold_at(&queue[2], 1);
+		pool_balance(pool);
+	}
+	assert_int_equal(moves(), 1);
+	for (unsigned i = 0; i < 5; i++)
+		pool_balance(pool);
+	assert_int_equal(moves(), 1);
+	assert_int_equal(pool_owner(pool, &queue[0].q), 0);
+	assert_int_equal(pool_owner(pool, &queue[2].q), 0);
+	let_go(&queue[2]);
+	assert_true(tick_until(moved));
+	nobody_shared();
 }
 
 static cpu_set_t cpus_at_start;
@@ -328,6 +520,14 @@ int main(void)
 		cmocka_unit_test_setup_teardown(who_takes_more_than_a_turn_sits_turns_out, setup,
 						teardown),
 		cmocka_unit_test(a_queue_may_go_while_it_is_moved),
+		cmocka_unit_test_setup_teardown(a_place_that_was_left_is_taken_again, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(who_is_down_or_gone_is_not_moved, setup, teardown),
+		cmocka_unit_test_setup_teardown(without_memory_queues_stay_where_they_are, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(who_sleeps_is_woken_by_its_old_worker_and_moved,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(a_move_takes_as_long_as_it_takes, setup, teardown),
 		cmocka_unit_test(measuring_a_wake_up_gives_the_thread_its_cpus_back),
 	};
 
