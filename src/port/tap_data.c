@@ -150,13 +150,12 @@ void tap_ingress_drop(struct port_queue *queue, enum drop reason, unsigned n)
 static bool readable(struct tap_ingress *in)
 {
 	struct pollfd p = { .events = POLLIN };
-	bool there;
 
 	pthread_mutex_lock(&in->lock);
 	p.fd = in->io.fd;
-	there = in->next < in->read || (poll(&p, 1, 0) > 0 && p.revents & POLLIN);
+	poll(&p, 1, 0);
 	pthread_mutex_unlock(&in->lock);
-	return there;
+	return p.revents & POLLIN;
 }
 
 bool tap_ready(struct port_queue *queue)

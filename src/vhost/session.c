@@ -236,7 +236,7 @@ static bool take_fds(struct session *s, struct msghdr *msg)
 		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 		const unsigned char *data = CMSG_DATA(c);
 
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+		if (c->cmsg_type != SCM_RIGHTS) /* of SOL_SOCKET, as all that a Unix socket has */
 			continue;
 		for (size_t i = 0; i < n; i++) {
 			int fd;

@@ -151,7 +151,7 @@ static bool hangs(const struct worker *w)
 	uint64_t since = load_acquire(&w->calls.writing_since);
 	uint64_t now = clock_ns();
 
-	if (!ring || now < since || now - since <= WATCHDOG_NS)
+	if (!ring || now - since <= WATCHDOG_NS)
 		return false;
 	return load_acquire(&w->calls.writing_to) == ring &&
 	       load_relaxed(&w->calls.writing_since) == since;
@@ -195,11 +195,11 @@ unsigned pool_workers(const struct pool *pool)
 
 static uint64_t thread_cpu_ns(pthread_t thread)
 {
-	struct timespec ts;
+	struct timespec ts = { 0 };
 	clockid_t clock;
 
-	if (pthread_getcpuclockid(thread, &clock) || clock_gettime(clock, &ts))
-		return 0;
+	if (!pthread_getcpuclockid(thread, &clock))
+		clock_gettime(clock, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 

@@ -167,8 +167,6 @@ void pool_queue_up(struct pool *pool, struct port_queue *queue)
 		w->queues++;
 	}
 	worker_wake(w);
-	if (moves(pool, queue))
-		worker_wake(pool->move.from);
 }
 
 void pool_queue_down(struct pool *pool, struct port_queue *queue)

