@@ -171,7 +171,8 @@ def test_usage(tap, place):
         said = place.expect(2, "port", "add", "vm1", "vhost-user", "listen=/x.sock,mtu=1500", control=False)
         check("listen=/x.sock mtu=1500" in said, said)
     with tap.test("status 1 when what was understood is refused"):
-        for port in ("vm1 frob", "vm1 vhost-user", "vm1 vhost-user frob=1", "vm1 vhost-user listen=/none/vm1.sock"):
+        for port in ("vm1 frob", "vm1 vhost-user", "vm1 vhost-user frob=1", "vm1 vhost-user listen=/none/vm1.sock",
+                     "vm1 vhost-user fd=2", "vm1 vhost-user connect=/x mode=0600", "vm1 vhost-user connect=/x group=0"):
             check("vm1" in place.expect(1, "run", "--port", port), f"{port}: it is not named")
         check("mkdir" in place.expect(1, "run", "--port", "vm1 vhost-user listen=/none/vm1.sock"), "no remedy")
         check("whole path" in place.expect(1, "run", "--port", "vm1 vhost-user listen=~/none/vm1.sock"), "no remedy")

@@ -265,6 +265,9 @@ def test_traffic(tap, binary):
             for port in pair.settled():
                 check(port["state"] == "up" and not port["reason"], str(port))
                 check(port["mtu"] is None, f"the MTU of a device in another namespace cannot be known: {port}")
+            command("ip", "tuntap", "add", "dev", "rwa0", "mode", "tap")  # of that name, but another
+            check(pair.switch.port("a")["mtu"] is None, str(pair.switch.port("a")))
+            command("ip", "link", "del", "dev", "rwa0")
         with tap.test("the host leaves checksums and segmentation to whoever receives"):
             for host in pair.hosts:
                 features = host.command("ethtool", "-k", host.device)
@@ -453,7 +456,8 @@ def test_refusals(tap, switch):
         check(not device_exists("rwt0"), "a device was made")
         switch.add("t", "tap", "dev=rwt0")
         for words, remedy in ((["queues=2"], "add it again"), (["dev=x"], "add it again"), (["mtu=9000"], "ip link set"),
-                              (["log-max=1001"], "0 to 1000"), (["log-max=9", "dev=x"], "add it again")):
+                              (["frob=1"], "no option 'frob'"), (["log-max=1001"], "0 to 1000"),
+                              (["log-max=9", "dev=x"], "add it again")):
             run = switch.port_command("set", "t", *words)
             check(run.returncode == 1 and remedy in run.stderr, f"{words}: {run.stderr}")
         check(switch.port("t")["limits"] == {"log-max": 1}, str(switch.port("t")))

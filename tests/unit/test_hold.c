@@ -350,6 +350,22 @@ static void the_longest_batch_fits(void **state)
 	}
 }
 
+/* Of frames that are large there is room for fewer. */
+static void more_bytes_than_a_batch_are_not_held(void **state)
+{
+	while (batch.bytes < BATCH_BYTES)
+		batch_add(&batch, 2, 4, batch.n, FRAME_LEN_MAX, memory + batch.n, 4096);
+	hold(&a, all());
+	hold(&b, all());
+	assert_int_equal(b.port.egress_dropped[DROP_NO_MEMORY], batch.n);
+	a.room = b.room = BATCH_FRAMES;
+	retry(START);
+	assert_int_equal(a.delivered, batch.n);
+	assert_int_equal(b.delivered, 0);
+	for (unsigned i = 0; i < batch.n; i++)
+		assert_int_equal(a.hash[i], fake_hash(&batch, &batch.frame[i]));
+}
+
 static void more_than_a_batch_is_not_held(void **state)
 {
 	add_short(32);
@@ -459,6 +475,7 @@ int main(void)
 		TEST(they_do_not_go_to_another_in_the_same_place),
 		TEST(the_longest_batch_fits),
 		TEST(more_than_a_batch_is_not_held),
+		TEST(more_bytes_than_a_batch_are_not_held),
 		TEST(who_sends_to_several_does_not_wait_for_one_for_ever),
 	};
 

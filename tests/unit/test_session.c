@@ -2,6 +2,7 @@
 /* Sessions over real socket pairs: what front-ends really send, answers, and how sessions end. */
 #include "session_rig.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 struct rig *rig;
@@ -324,6 +325,25 @@ static void descriptors_in_the_middle_of_a_message_end_the_session(void **state)
 	close(fd);
 }
 
+/* The kernel leaves out what there is no number for; that is not the front-end's doing. */
+static void without_descriptors_the_session_ends_and_says_so(void **state)
+{
+	struct rlimit before, none;
+	int fd = eventfd(0, EFD_CLOEXEC);
+
+	rig_handshake();
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = before;
+	none.rlim_cur = 3;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	rig_send(VHOST_USER_SET_VRING_KICK, &(uint64_t){ 0 }, 8, &fd, 1);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	close(fd);
+	assert_int_equal(rig->ended, 1);
+	assert_non_null(strstr(rig->reason, "no descriptors left"));
+	assert_int_equal(rig->dev.refusals[REFUSAL_HOST], 1);
+}
+
 /* Of a socket that was inherited with such an option: what comes along is not only descriptors. */
 static void credentials_that_come_along_are_passed_over(void **state)
 {
@@ -476,6 +496,7 @@ int main(void)
 		T(flags_and_values_without_meaning_are_refused),
 		T(pieces_of_any_length_make_a_message),
 		T(descriptors_in_the_middle_of_a_message_end_the_session),
+		T(without_descriptors_the_session_ends_and_says_so),
 		T(credentials_that_come_along_are_passed_over),
 		T(a_clean_close_is_no_error),
 		T(a_close_within_a_message_is_said_once),

@@ -43,24 +43,43 @@ static void replies_that_nobody_reads_end_the_session(void **state)
 	assert_true(i < 10000);
 }
 
-static void replies_read_late_arrive_all(void **state)
+/* Asks for more than the socket holds, and less than the session's own bound; returns how often. */
+static unsigned ask_and_leave_unread(void)
 {
-	struct rig_reply reply;
-	unsigned n = 0, room = 0;
+	unsigned n = 0;
 
 	rig_handshake();
-	/* More than the socket holds, less than the session's own bound. */
-	while (n < 100000) {
+	for (; n < 300; n++) {
 		rig_send_flags(VHOST_USER_GET_FEATURES, VHOST_USER_VERSION, NULL, 0, NULL, 0);
 		uv_run(&rig->loop, UV_RUN_NOWAIT);
-		n++;
-		if (send(rig->fd, NULL, 0, MSG_DONTWAIT) == 0 && n % 10 == 0 && n >= 300)
-			break;
 	}
 	assert_true(rig_alive());
+	return n;
+}
+
+static void replies_read_late_arrive_all(void **state)
+{
+	unsigned n = ask_and_leave_unread(), room = 0;
+	struct rig_reply reply;
+
 	while (rig_reply(&reply) || (rig_turn(), rig_reply(&reply)))
 		room++;
 	assert_int_equal(room, n);
+}
+
+static void who_reads_late_and_goes_has_come_to_a_clean_end(void **state)
+{
+	struct rig_reply reply;
+	unsigned room = 0, n = ask_and_leave_unread();
+
+	while (rig_reply(&reply))
+		room++;
+	assert_in_range(room, 1, n - 1);
+	close(rig->fd);
+	rig->fd = -1;
+	rig_turn();
+	assert_int_equal(rig->ended, 1);
+	assert_string_equal(rig->reason, "");
 }
 
 static void ask_twice(void)
@@ -109,6 +128,21 @@ static void who_sends_too_much_is_served_later(void **state)
 	assert_true(rig_reply(&reply));
 }
 
+/* What it asked for before is not part of what it waits for. */
+static void who_waits_may_read_meanwhile(void **state)
+{
+	unsigned n = ask_and_leave_unread(), room = 0;
+	struct rig_reply reply;
+
+	rig->dev.options.messages_max = 1000;
+	rig->dev.messages.paid_until = clock_ns() + 100000000000u;
+	ask_twice();
+	while (rig_reply(&reply) || (rig_turn(), rig_reply(&reply)))
+		room++;
+	assert_int_equal(room, n);
+	assert_true(rig_alive());
+}
+
 static void a_burst_as_of_any_front_end_is_served_at_once(void **state)
 {
 	struct rig_reply reply;
@@ -129,6 +163,8 @@ int main(void)
 		T(a_burst_is_answered_in_order_and_others_get_their_turn),
 		T(replies_that_nobody_reads_end_the_session),
 		T(replies_read_late_arrive_all),
+		T(who_reads_late_and_goes_has_come_to_a_clean_end),
+		T(who_waits_may_read_meanwhile),
 		T(who_sends_too_much_is_served_later),
 		T(a_burst_as_of_any_front_end_is_served_at_once),
 #undef T

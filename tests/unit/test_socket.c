@@ -543,6 +543,22 @@ static void a_session_that_ends_early_is_tried_again_but_not_in_a_tight_loop(voi
 	close(fd);
 }
 
+static void after_one_that_harmed_others_it_waits_before_it_connects_again(void **state)
+{
+	int fd = foreign("s", true);
+
+	assert_int_equal(open_connect("s"), 0);
+	turn();
+	assert_int_equal(r.connected, 1);
+	endpoint_pause(r.endpoint);
+	assert_non_null(strstr(r.waiting, "has harmed others"));
+	turn_for(500);
+	assert_int_equal(r.connected, 1);
+	turn_for(1000);
+	assert_int_equal(r.connected, 2);
+	close(fd);
+}
+
 static int open_inherited(int fd)
 {
 	inherit_note();
@@ -638,6 +654,7 @@ int main(void)
 		T(others_may_wait_for_the_same_vmm),
 		T(a_connection_may_find_no_descriptor_free),
 		T(a_session_that_ends_early_is_tried_again_but_not_in_a_tight_loop),
+		T(after_one_that_harmed_others_it_waits_before_it_connects_again),
 		T(an_inherited_socket_must_be_a_connected_stream),
 		T(an_endpoint_may_be_closed_at_any_moment),
 #undef T

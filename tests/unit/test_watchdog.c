@@ -229,6 +229,26 @@ static void others_are_called_all_the_same(void **state)
 	assert_true(called(&device[1], 1));
 }
 
+static void publish_to_all_of_both(struct device *dev, struct virtq_calls *calls)
+{
+	publish_to_all(&device[0], calls);
+	publish_to_all(&device[1], calls);
+}
+
+/* A worker names one at a time: who blocks while another is named is so at its next call. */
+static void two_that_block_one_worker_are_both_blamed(void **state)
+{
+	block(&device[0]);
+	block(&device[1]);
+	go(0, publish_to_all_of_both);
+	for (unsigned i = 0; i < PATIENCE && !(device[0].blamed && device[1].blamed); i++) {
+		look();
+		usleep(TURN_US);
+	}
+	assert_int_equal(device[0].blamed, 1);
+	assert_int_equal(device[1].blamed, 1);
+}
+
 int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -236,6 +256,7 @@ int main(void)
 		CASE(a_worker_that_lost_its_cpu_blames_nobody),
 		CASE(every_call_that_blocks_is_blamed_and_costs_one_interruption),
 		CASE(others_are_called_all_the_same),
+		CASE(two_that_block_one_worker_are_both_blamed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
