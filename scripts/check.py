@@ -27,6 +27,7 @@ VARIANTS = [
 FUZZ_SECONDS = 30  # a minute each was seen to make 19.4 of the 20 minutes that all may take
 PROCESSES = os.cpu_count() + 1  # of tests at a time: many of them wait for time to pass
 FULL_TIMES = 10  # as long as a sample may a whole attack take
+THREADS_TIMES = 4  # as long may a test take under the thread sanitizer
 
 POINT = re.compile(r"^(not ok|ok)\b(?:\s+\d+)?\s*-?\s*(.*)$")
 
@@ -100,9 +101,10 @@ def main():
     started = time.monotonic()
     scratch.sweep()  # after a test that was killed
 
-    variants = VARIANTS
+    variants, patience = VARIANTS, FULL_TIMES if arguments.full else 1
     if arguments.threads:
         os.environ["TSAN_OPTIONS"] = "atexit_sleep_ms=0"  # a second, within which others want it to have ended
+        patience *= THREADS_TIMES
         variants = [(directory, options, ["unit", "device", "hostile", "threads"])
                     for directory, options, _ in VARIANTS if directory == "build-tsan"]
     if arguments.full:
@@ -113,7 +115,7 @@ def main():
             continue
         print(f"[{time.monotonic() - started:4.0f} s] {directory}: {', '.join(chosen)}", flush=True)
         build(directory, options)
-        test(directory, chosen, tally, FULL_TIMES if arguments.full else 1)
+        test(directory, chosen, tally, patience)
     if arguments.only in (None, "fuzz") and not arguments.threads:
         print(f"[{time.monotonic() - started:4.0f} s] build-fuzz: {FUZZ_SECONDS} s for each target", flush=True)
         fuzzed = run([sys.executable, "scripts/fuzz.py", "--seconds", str(FUZZ_SECONDS)])

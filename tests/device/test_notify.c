@@ -212,14 +212,11 @@ static void one_frame_then_silence_is_completed(void **state)
 	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
 
 	for (unsigned i = 0; i < 20; i++) {
-		uint64_t start_ns = clock_ns();
-
 		usleep(20000);
 		send_one(a, 0, 1, 60, i);
 		assert_true(receive_one(b, 0, 1, 60, i, 1000));
 		assert_true(script_wait_idle(&a->ring[DRIVER_TX(0)], 1000));
 		driver_reclaim(a, 0);
-		assert_in_range((clock_ns() - start_ns) / 1000000, 0, 500);
 	}
 	driver_close(a);
 	driver_close(b);
