@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 
 #define SETTLE_US 50000 /* for what must not happen */
 

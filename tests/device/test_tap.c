@@ -500,6 +500,29 @@ static void memory_that_is_gone_costs_its_sender_alone(void **state)
 	driver_close(b);
 }
 
+/* The worker finds the rings gone: neither the tap nor who has told of no memory is to blame. */
+static void a_guest_whose_memory_goes_takes_no_other_port_along(void **state)
+{
+	struct rig *rig = *state;
+	struct error err;
+	int bare = channel_connect(rig->socket[0], WAIT_MS, &err);
+	struct driver *b = rig_open(rig, 1, NULL);
+	uint8_t frame[60];
+
+	assert_true(bare >= 0);
+	assert_int_equal(ftruncate(b->mem.region[0].fd, 0), 0);
+	frame_make(frame, 60, TAP, 1, 3);
+	host_send(NULL, frame, 60);
+	assert_true(channel_closed(b->fe.sock, WAIT_MS));
+	assert_false(channel_closed(bare, 0));
+	close(bare);
+	driver_close(b);
+	b = rig_open(rig, 1, NULL);
+	send_one(b, 0, TAP, 60, 2);
+	assert_host_gets(60, 2);
+	driver_close(b);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 static double cpu_seconds(const struct rig *rig)
@@ -553,6 +576,7 @@ int main(void)
 		CASE(a_frame_that_the_host_refuses_costs_itself_alone),
 		CASE(more_pieces_than_the_kernel_takes),
 		CASE(memory_that_is_gone_costs_its_sender_alone),
+		CASE(a_guest_whose_memory_goes_takes_no_other_port_along),
 	};
 
 	setenv("RINGWAY_TAPS_LATER", "1", 1);

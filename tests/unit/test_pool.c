@@ -495,6 +495,24 @@ static void a_move_takes_as_long_as_it_takes(void **state)
 	nobody_shared();
 }
 
+/* It is not the same, but the least that there is. */
+static void on_one_cpu_a_wake_up_is_measured_as_well(void **state)
+{
+	struct worker_report report;
+	cpu_set_t all, first;
+
+	CPU_ZERO(&first);
+	CPU_SET(0, &first);
+	sched_getaffinity(0, sizeof(all), &all);
+	if (sched_setaffinity(0, sizeof(first), &first))
+		skip(); /* it belongs to others */
+	assert_int_equal(setup(state), 0);
+	sched_setaffinity(0, sizeof(all), &all);
+	pool_report(pool, 0, &report);
+	assert_true(report.wakeup_ns > 0);
+	teardown(state);
+}
+
 static cpu_set_t cpus_at_start;
 
 /* All workers that were made have measured one; what is started later would inherit the CPUs. */
@@ -528,6 +546,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(who_sleeps_is_woken_by_its_old_worker_and_moved,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(a_move_takes_as_long_as_it_takes, setup, teardown),
+		cmocka_unit_test(on_one_cpu_a_wake_up_is_measured_as_well),
 		cmocka_unit_test(measuring_a_wake_up_gives_the_thread_its_cpus_back),
 	};
 
