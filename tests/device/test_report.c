@@ -60,9 +60,11 @@ static void expect(struct rig *rig, unsigned port, const char *state, const char
 		fail_msg("port %u does not say: %s: %s", port, state, words);
 }
 
-/* A front-end that gets stuck: with the features told and no memory. */
+/* A front-end that gets stuck: with the features and the second of two rings told, and no memory.
+ */
 static void agree_without_memory(struct rig *rig)
 {
+	const struct vhost_user_vring_state size = { 1, 64 };
 	uint64_t features = BIT(VIRTIO_F_VERSION_1) | BIT(VHOST_USER_F_PROTOCOL_FEATURES);
 	struct error err;
 	int sock = channel_connect(rig->socket[0], WAIT_MS, &err);
@@ -71,6 +73,9 @@ static void agree_without_memory(struct rig *rig)
 	expect(rig, 0, "connected", "not agreed to features");
 	assert_int_equal(channel_send(sock, VHOST_USER_SET_FEATURES, VHOST_USER_VERSION, &features,
 				      8, NULL, 0),
+			 0);
+	assert_int_equal(channel_send(sock, VHOST_USER_SET_VRING_NUM, VHOST_USER_VERSION, &size,
+				      sizeof(size), NULL, 0),
 			 0);
 	expect(rig, 0, "agreed", "share=on");
 	close(sock);
