@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <unistd.h>
 
-
 #define SETTLE_US 50000 /* for what must not happen */
 
 static uint64_t calls_of(const struct driver_ring *r)
