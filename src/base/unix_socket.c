@@ -57,10 +57,10 @@ static int make_error(const char *path, int code, struct error *err)
 	const char *slash = strrchr(path, '/');
 	int len = slash ? (int)(slash - path) : 0;
 
-	if (code == ENOENT && slash && *path != '/')
+	if (code == ENOENT && slash && strpbrk(path, "~$"))
 		return error_set(err, code,
-				 "there is no directory %.*s where ringway was started; make it, "
-				 "or write the whole path (~ and $ are the shell's)",
+				 "there is no directory %.*s; write the whole path (~ and $ are "
+				 "the shell's)",
 				 len, path);
 	if (code == ENOENT && slash)
 		return error_set(err, code, "there is no directory %.*s; make it, with mkdir -p",

@@ -229,23 +229,33 @@ int options_text(const struct port_option *options, unsigned n, char **ret, stru
 	return r;
 }
 
+int options_split(const char *text, struct words *ret_words,
+		  struct port_option ret_options[OPTIONS_MAX], unsigned *ret_n, struct error *err)
+{
+	int r = words_split(text, ret_words, err);
+
+	if (r)
+		return r;
+	*ret_n = MIN(ret_words->n, (unsigned)OPTIONS_MAX);
+	for (unsigned i = 0; i < *ret_n; i++) {
+		char *key = ret_words->word[i], *value = strchr(key, '=');
+
+		*value = '\0';
+		ret_options[i] = (struct port_option){ .key = key, .value = value + 1 };
+	}
+	return 0;
+}
+
 int options_merge(const char *text, const struct port_option *changes, unsigned n, char **ret,
 		  struct error *err)
 {
 	struct port_option merged[OPTIONS_MAX];
 	struct words words;
-	unsigned total = 0;
-	int r = words_split(text, &words, err);
+	unsigned total;
+	int r = options_split(text, &words, merged, &total, err);
 
 	if (r)
 		return r;
-	for (; total < words.n && total < OPTIONS_MAX; total++) {
-		char *value = strchr(words.word[total], '=');
-
-		*value = '\0';
-		merged[total] =
-			(struct port_option){ .key = words.word[total], .value = value + 1 };
-	}
 	for (unsigned i = 0; i < n && !r; i++) {
 		unsigned at = 0;
 

@@ -57,6 +57,13 @@ char *option_value(const struct port_option *option);
 int options_text(const struct port_option *options, unsigned n, char **ret, struct error *err);
 
 /*
+ * The options of a text that options_text() wrote; they point into *ret_words, the caller's to
+ * free. 0 or a negative errno with `err` filled.
+ */
+int options_split(const char *text, struct words *ret_words,
+		  struct port_option ret_options[OPTIONS_MAX], unsigned *ret_n, struct error *err);
+
+/*
  * `text`, as options_text() wrote it, with `changes` in place of the old values or at its end; as
  * options_text().
  */

@@ -117,6 +117,24 @@ static int no_more_ports(struct daemon *d, struct error *err)
 			 max < PORTS_MAX ? ", or start it with a higher --ports-max" : "");
 }
 
+/* With its paths as they are in `text`, absolute: what it says of them is read elsewhere. */
+static int create_port(struct daemon *d, const struct port_ops *ops, const char *name,
+		       const char *text, struct port **ret, struct error *err)
+{
+	struct port_option options[OPTIONS_MAX];
+	struct words words;
+	unsigned n;
+	int r = options_split(text, &words, options, &n, err);
+
+	if (r < 0)
+		return r;
+	r = check_dirs(d, options, n, err);
+	if (!r)
+		r = ops->create(&d->env, name, options, n, ret, err);
+	words_free(&words);
+	return r;
+}
+
 int daemon_port_add(struct daemon *d, const char *name, const char *kind,
 		    const struct port_option *options, unsigned n, struct error *err)
 {
@@ -132,13 +150,10 @@ int daemon_port_add(struct daemon *d, const char *name, const char *kind,
 	if (!ops)
 		return error_set(err, EINVAL, "there is no kind '%.40s' of port; say one of %s",
 				 kind, port_kinds());
-	r = check_dirs(d, options, n, err);
-	if (r < 0)
-		return r;
 	r = options_text(options, n, &text, err);
 	if (r < 0)
 		return r;
-	r = ops->create(&d->env, name, options, n, &port, err);
+	r = create_port(d, ops, name, text, &port, err);
 	if (r < 0) {
 		free(text);
 		return r;

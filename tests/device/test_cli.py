@@ -441,9 +441,13 @@ def test_save(tap, place):
         switch = place.start("--port", "vm1 vhost-user listen=vm1.sock", cwd=place.folder)
         place.expect(0, "port", "add", "vm2", "vhost-user", "listen=vm2.sock", cwd=elsewhere)
         check((place.folder / "vm1.sock").exists() and (elsewhere / "vm2.sock").exists(), "they are not there")
+        for row, folder in zip(place.show("port"), (place.folder, elsewhere)):
+            check(f" {folder}/{row['name']}.sock " in row["reason"], f"shown as it was said: {row['reason']}")
         saved = place.expect(0, "save")
         check(f"listen={place.folder}/vm1.sock" in saved and f"'listen={elsewhere}/vm2.sock'" in saved, saved)
         end(switch)
+        said = place.expect(1, "run", "--port", "vm1 vhost-user listen=none/vm1.sock", cwd=elsewhere)
+        check(f"no directory {elsewhere}/none;" in said, f"an error has it as it was said: {said}")
         elsewhere.rmdir()
     with tap.test("a value that is not UTF-8 could not be saved and is refused"):
         value = "connect=/tmp/" + os.fsdecode(b"\xff")

@@ -257,8 +257,9 @@ static void a_directory_without_permission_is_named(void **state)
 	assert_int_equal(seteuid(0), 0);
 	assert_non_null(strstr(r.err.text, "s: Permission denied"));
 	assert_int_equal(open_listen("nowhere/s", 0600), -ENOENT);
-	assert_non_null(
-		strstr(r.err.text, "no directory nowhere where ringway was started; make it"));
+	assert_non_null(strstr(r.err.text, "no directory nowhere; make it"));
+	assert_int_equal(open_listen("~/s", 0600), -ENOENT);
+	assert_non_null(strstr(r.err.text, "no directory ~; write the whole path"));
 }
 
 static void only_stale_sockets_are_replaced(void **state)
