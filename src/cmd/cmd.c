@@ -8,15 +8,30 @@
 
 #include "control/client.h"
 
+static void usage(const char *name, const char *topic, const char *fmt, va_list args)
+{
+	fprintf(stderr, "ringway %s: ", name);
+	vfprintf(stderr, fmt, args);
+	fprintf(stderr, "; see 'ringway %s --help'\n", topic);
+}
+
 int cmd_usage(const char *name, const char *fmt, ...)
 {
 	va_list args;
 
-	fprintf(stderr, "ringway %s: ", name);
 	va_start(args, fmt);
-	vfprintf(stderr, fmt, args);
+	usage(name, name, fmt, args);
 	va_end(args);
-	fprintf(stderr, "; see 'ringway %s --help'\n", name);
+	return CMD_USAGE;
+}
+
+int cmd_usage_of(const char *name, const char *topic, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	usage(name, topic, fmt, args);
+	va_end(args);
 	return CMD_USAGE;
 }
 

@@ -28,6 +28,8 @@ int cmd_conform(int argc, char **argv);
 
 /* Prints "ringway NAME: text; see 'ringway NAME --help'" and returns CMD_USAGE. */
 int cmd_usage(const char *name, const char *fmt, ...) printf_like(2, 3);
+/* The same, of what another command's help explains: "see 'ringway TOPIC --help'". */
+int cmd_usage_of(const char *name, const char *topic, const char *fmt, ...) printf_like(3, 4);
 
 /* The same for an option that getopt_long() did not like: `how` is the '?' or ':' that it returned
  * (opterr is 0). */

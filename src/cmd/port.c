@@ -77,14 +77,28 @@ static const char example_set[] = "examples:\n"
 				  "  ringway port set vm1 mtu=1500\n"
 				  "  ringway port set vm1 features=-tso,-guest_tso\n";
 
-static int print_help(const char *verb)
+static const struct topic {
+	const char *verb, *name, *help, *example;
+} topics[] = {
+	{ "add", "port add", help_add, example_add },
+	{ "del", "port del", help_del, example_del },
+	{ "set", "port set", help_set, example_set },
+};
+
+/* What the verb is explained by, or NULL. */
+static const struct topic *find_topic(const char *verb)
 {
-	if (verb && !strcmp(verb, "add"))
-		printf("%s%s%s", help_add, help_options, example_add);
-	else if (verb && !strcmp(verb, "del"))
-		printf("%s%s%s", help_del, help_options, example_del);
-	else if (verb && !strcmp(verb, "set"))
-		printf("%s%s%s", help_set, help_options, example_set);
+	for (unsigned i = 0; verb && i < ARRAY_SIZE(topics); i++) {
+		if (!strcmp(topics[i].verb, verb))
+			return &topics[i];
+	}
+	return NULL;
+}
+
+static int print_help(const struct topic *topic)
+{
+	if (topic)
+		printf("%s%s%s", topic->help, help_options, topic->example);
 	else
 		printf("%s%s%s%s%s", help_all, help_options, example_add, strchr(example_del, ' '),
 		       strchr(example_set, ' '));
@@ -140,17 +154,19 @@ static int call(const struct command *c, const char *control)
 int cmd_port(int argc, char **argv)
 {
 	struct cmd_options options;
+	const struct topic *topic;
 	struct command command;
 	struct error err;
 	int status = cmd_options(argc, argv, false, &options);
 
 	if (status != CMD_DONE)
 		return status;
+	topic = find_topic(argv[optind]);
 	if (options.help)
-		return print_help(argv[optind]);
+		return print_help(topic);
 	/* getopt has moved the options to the front; the word before the rest becomes "port". */
 	argv[--optind] = argv[0];
 	if (command_parse(argv + optind, (unsigned)(argc - optind), &command, &err) < 0)
-		return cmd_usage("port", "%s", err.text);
+		return cmd_usage(topic ? topic->name : "port", "%s", err.text);
 	return call(&command, options.control);
 }

@@ -90,7 +90,7 @@ static int take_port(struct config *config, const char *next)
 	if (next && *next != '-' && !strchr(optarg, ' '))
 		return cmd_usage("run", "--port takes one word; quote the port: --port '%s %s ...'",
 				 optarg, next);
-	return cmd_usage("run", "--port '%s': %s", optarg, err.text);
+	return cmd_usage_of("run", "port add", "--port '%s': %s", optarg, err.text);
 }
 
 static int take_setting(struct run *run, const char *key)

@@ -147,6 +147,12 @@ def test_usage(tap, place):
             said = place.expect(2, *words, control=False)
             check("--help'" in said, f"{words}: no word of the help: {said!r}")
         check(place.call(control=False).returncode == 2, "no command at all")
+    with tap.test("what is wrong with a port points to the help that lists kinds and keys, wherever it is said"):
+        for words in (["run", "--port", "a"], ["run", "--port", "a vhost-user frob"], ["run", "--port", "a 'b"],
+                      ["port", "add", "a"], ["port", "add", "a", "vhost-user", "frob"]):
+            said = place.expect(2, *words, control=False)
+            check("; see 'ringway port add --help'\n" in said, f"{words}: {said}")
+        check("'ringway port set --help'" in place.expect(2, "port", "set", "a", control=False), "port set")
     with tap.test("a mistyped word is told what it may have meant"):
         for words, meant in ((["prot"], "port"), (["shwo"], "show"), (["port", "ad"], "add"),
                              (["show", "worke", "0"], "worker"), (["show", "ports", "vm1"], "port")):
