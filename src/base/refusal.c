@@ -3,29 +3,22 @@
 
 #include <errno.h>
 
-static const struct {
-	const char *name, *text;
-	int code;
-} refusals[REFUSAL_COUNT] = { [REFUSAL_NONE] = { "none", "not refused", 0 },
-#define X(NAME, name, code, text) [REFUSAL_##NAME] = { #name, text, code },
-			      REFUSALS(X)
+const struct reason refusal_reasons[REFUSAL_COUNT] = { [REFUSAL_NONE] = { "none", "not refused" },
+#define X(NAME, name, code, text) [REFUSAL_##NAME] = { #name, text },
+						       REFUSALS(X)
 #undef X
 };
 
-const char *refusal_name(enum refusal refusal)
-{
-	return refusals[refusal].name;
-}
-
-const char *refusal_text(enum refusal refusal)
-{
-	return refusals[refusal].text;
-}
+static const int codes[REFUSAL_COUNT] = {
+#define X(NAME, name, code, text) [REFUSAL_##NAME] = code,
+	REFUSALS(X)
+#undef X
+};
 
 enum refusal refusal_of(int error)
 {
 	for (unsigned i = 1; i < REFUSAL_COUNT; i++) {
-		if (refusals[i].code && refusals[i].code == -error)
+		if (codes[i] && codes[i] == -error)
 			return (enum refusal)i;
 	}
 	return REFUSAL_HOST;

@@ -8,7 +8,7 @@
 #ifndef RINGWAY_BASE_REFUSAL_H
 #define RINGWAY_BASE_REFUSAL_H
 
-#include "base/base.h"
+#include "base/reason.h"
 
 #define REFUSALS(X)                                                                             \
 	X(MALFORMED, malformed, EPROTO, "message that is malformed or has wrong descriptors")   \
@@ -37,8 +37,8 @@ enum refusal {
 		REFUSAL_COUNT
 };
 
-const char *refusal_name(enum refusal refusal);
-const char *refusal_text(enum refusal refusal);
+extern const struct reason refusal_reasons[REFUSAL_COUNT];
+
 /* Of a negative errno; REFUSAL_HOST if it is nobody's. */
 enum refusal refusal_of(int error);
 

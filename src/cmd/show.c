@@ -92,32 +92,17 @@ static json_int_t sum_dropped(const json_t *row)
 	return sum;
 }
 
-static const char *drop_text_of(const char *reason)
+/* What was counted, by name, a line each. */
+static void print_counts(const char *what, const json_t *counts, const struct reason *reasons,
+			 unsigned n)
 {
-	for (unsigned i = 0; i < DROP_COUNT; i++) {
-		if (!strcmp(drop_name(i), reason))
-			return drop_text(i);
+	for (unsigned i = 1; i < n; i++) {
+		json_int_t count = number_of(counts, reasons[i].name);
+
+		if (count)
+			printf("  %s: %" JSON_INTEGER_FORMAT " %s (%s)\n", what, count,
+			       reasons[i].name, reasons[i].text);
 	}
-	return "";
-}
-
-static const char *refusal_text_of(const char *name)
-{
-	for (unsigned i = 0; i < REFUSAL_COUNT; i++) {
-		if (!strcmp(refusal_name(i), name))
-			return refusal_text(i);
-	}
-	return "";
-}
-
-static void print_dropped(const json_t *port, const char *side)
-{
-	json_t *dropped = json_object_get(json_object_get(port, side), "dropped"), *n;
-	const char *reason;
-
-	json_object_foreach (dropped, reason, n)
-		printf("  dropped at %s: %" JSON_INTEGER_FORMAT " %s (%s)\n", side,
-		       json_integer_value(n), reason, drop_text_of(reason));
 }
 
 static void print_limits(const json_t *port)
@@ -129,16 +114,6 @@ static void print_limits(const json_t *port)
 	json_object_foreach (limits, option, n)
 		printf(" %s=%" JSON_INTEGER_FORMAT, option, json_integer_value(n));
 	putchar('\n');
-}
-
-static void print_refused(const json_t *port)
-{
-	json_t *refused = json_object_get(port, "refused"), *n;
-	const char *name;
-
-	json_object_foreach (refused, name, n)
-		printf("  refused: %" JSON_INTEGER_FORMAT " %s (%s)\n", json_integer_value(n), name,
-		       refusal_text_of(name));
 }
 
 static void print_traffic(const json_t *port, const char *side)
@@ -153,9 +128,13 @@ static void print_faults(const json_t *port)
 {
 	if (*text_of(port, "last_error"))
 		printf("  last error: %s\n", text_of(port, "last_error"));
-	print_dropped(port, "ingress");
-	print_dropped(port, "egress");
-	print_refused(port);
+	print_counts("dropped at ingress",
+		     json_object_get(json_object_get(port, "ingress"), "dropped"), drop_reasons,
+		     DROP_COUNT);
+	print_counts("dropped at egress",
+		     json_object_get(json_object_get(port, "egress"), "dropped"), drop_reasons,
+		     DROP_COUNT);
+	print_counts("refused", json_object_get(port, "refused"), refusal_reasons, REFUSAL_COUNT);
 }
 
 static void show_one_port(const json_t *port)

@@ -12,17 +12,24 @@
 #include "switch/hold.h"
 #include "vhost/features.h"
 
+/* Those that are not 0, by name. */
+static json_t *counts(const struct reason *reasons, unsigned n, const uint64_t *count)
+{
+	json_t *object = json_object();
+
+	for (unsigned i = 1; i < n; i++) {
+		if (count[i])
+			json_object_set_new(object, reasons[i].name,
+					    json_integer((json_int_t)count[i]));
+	}
+	return object;
+}
+
 static json_t *counters(const struct port_counters *c)
 {
-	json_t *dropped = json_object();
-
-	for (unsigned i = 1; i < DROP_COUNT; i++) {
-		if (c->dropped[i])
-			json_object_set_new(dropped, drop_name(i),
-					    json_integer((json_int_t)c->dropped[i]));
-	}
 	return json_pack("{s:I, s:I, s:o}", "frames", (json_int_t)c->frames, "bytes",
-			 (json_int_t)c->bytes, "dropped", dropped);
+			 (json_int_t)c->bytes, "dropped",
+			 counts(drop_reasons, DROP_COUNT, c->dropped));
 }
 
 static json_t *limits(const struct port_report *report)
@@ -32,18 +39,6 @@ static json_t *limits(const struct port_report *report)
 	for (unsigned i = 0; i < report->limits; i++)
 		json_object_set_new(object, report->limit[i].option,
 				    json_integer((json_int_t)report->limit[i].value));
-	return object;
-}
-
-static json_t *refused(const struct port_report *report)
-{
-	json_t *object = json_object();
-
-	for (unsigned i = 1; i < REFUSAL_COUNT; i++) {
-		if (report->refused[i])
-			json_object_set_new(object, refusal_name(i),
-					    json_integer((json_int_t)report->refused[i]));
-	}
 	return object;
 }
 
@@ -76,7 +71,8 @@ static json_t *port_row(struct port *port)
 		report.mtu < 0 ? json_null() : json_integer(report.mtu), "memory",
 		(json_int_t)report.memory, "last_error", rpc_string(report.last_error), "pending",
 		report.pending, "ingress", counters(&report.ingress), "egress",
-		counters(&report.egress), "limits", limits(&report), "refused", refused(&report));
+		counters(&report.egress), "limits", limits(&report), "refused",
+		counts(refusal_reasons, REFUSAL_COUNT, report.refused));
 }
 
 /* Is there such a port, if one is named at all? */

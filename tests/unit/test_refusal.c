@@ -9,11 +9,12 @@ struct rig *rig;
 static void each_has_a_name_of_its_own_a_text_and_an_errno_of_its_own(void **state)
 {
 	for (unsigned i = 0; i < REFUSAL_COUNT; i++) {
-		assert_true(strlen(refusal_name(i)) > 3 && strlen(refusal_text(i)) > 8);
-		assert_true(strspn(refusal_name(i), "abcdefghijklmnopqrstuvwxyz_") ==
-			    strlen(refusal_name(i)));
+		assert_true(strlen(refusal_reasons[i].name) > 3 &&
+			    strlen(refusal_reasons[i].text) > 8);
+		assert_true(strspn(refusal_reasons[i].name, "abcdefghijklmnopqrstuvwxyz_") ==
+			    strlen(refusal_reasons[i].name));
 		for (unsigned k = 0; k < i; k++)
-			assert_string_not_equal(refusal_name(i), refusal_name(k));
+			assert_string_not_equal(refusal_reasons[i].name, refusal_reasons[k].name);
 	}
 	assert_int_equal(refusal_of(-EPROTO), REFUSAL_MALFORMED);
 	assert_int_equal(refusal_of(-EAGAIN), REFUSAL_CALLS);
@@ -196,7 +197,7 @@ static void each_is_counted_once_and_by_its_name(void **state)
 		rig_turn();
 		for (unsigned k = 1; k < REFUSAL_COUNT; k++) {
 			if (rig->dev.refusals[k] != (k == rows[i].refusal))
-				fail_msg("%s: %s is %llu", rows[i].name, refusal_name(k),
+				fail_msg("%s: %s is %llu", rows[i].name, refusal_reasons[k].name,
 					 (unsigned long long)rig->dev.refusals[k]);
 		}
 		rig_close(NULL);
