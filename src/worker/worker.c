@@ -135,11 +135,13 @@ struct pass {
 	uint32_t armed; /* queues */
 };
 
-/* Between two turns: from here on it is another worker's. */
+/*
+ * Between two turns: from here on it is another worker's, which has perhaps had a kick already and
+ * thought that it was not its own. So the queue is to be looked at, even if it was empty just now.
+ */
 static void pass_on(struct worker *w, struct port_queue *q, uint16_t heir)
 {
-	if (q->armed)
-		wake_queue(q);
+	wake_queue(q);
 	store_release(&q->owner, heir); /* partner: visit() */
 	worker_wake(w + heir - w->number);
 }

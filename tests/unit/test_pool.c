@@ -31,10 +31,11 @@ struct busy_queue {
 	uint32_t inside;   /* threads in a turn of it */
 	uint32_t shared;   /* turns in which there was another one */
 	uint32_t turns;
-	uint32_t bytes;	  /* that each has */
-	uint64_t thread;  /* of the last turn */
-	uint64_t armed;	  /* the thread that did it; 0: it is not */
-	uint32_t foreign; /* times that another one undid it */
+	uint32_t bytes;	   /* that each has */
+	uint64_t thread;   /* of the last turn */
+	uint64_t armed;	   /* the thread that did it; 0: it is not */
+	uint32_t foreign;  /* times that another one undid it */
+	uint32_t disarmed; /* times that its worker was told to look at it */
 	/* Work comes to that one while this one has the worker. */
 	struct busy_queue *quiet;
 	uint32_t since;	 /* how many turns this one had had then */
@@ -137,6 +138,7 @@ static void disarm(struct port_queue *of)
 	if (by && by != (uint64_t)pthread_self())
 		add_relaxed(&q->foreign, 1);
 	store_relaxed(&q->armed, (uint64_t)0);
+	add_relaxed(&q->disarmed, 1);
 }
 
 static const struct port_ops ops = {
@@ -289,6 +291,28 @@ static void a_queue_that_was_moved_is_kicked_awake(void **state)
 		assert_int_equal(load_acquire(&q->work), 0);
 		assert_int_equal(load_relaxed(&q->thread), thread);
 	}
+	nobody_shared();
+}
+
+/*
+ * A kick that the new worker heard too early, it took for another's; and a tap that was empty just
+ * now is not asked again at once.
+ */
+static void a_queue_that_was_moved_is_looked_at_though_it_was_not_armed(void **state)
+{
+	uint32_t before[QUEUES];
+	unsigned which;
+
+	work(&queue[0], UINT32_MAX);
+	work(&queue[2], UINT32_MAX);
+	for (unsigned i = 0; i < QUEUES; i += 2) {
+		while (load_relaxed(&queue[i].turns) < 20) /* its kick is heard */
+			usleep(1000);
+		before[i] = load_relaxed(&queue[i].disarmed);
+	}
+	assert_true(tick_until(moved));
+	which = queue[0].q.load.moves ? 0 : 2;
+	assert_in_range(load_relaxed(&queue[which].disarmed), before[which] + 1, UINT32_MAX);
 	nobody_shared();
 }
 
@@ -533,6 +557,9 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(a_queue_that_was_moved_is_kicked_awake, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(
+			a_queue_that_was_moved_is_looked_at_though_it_was_not_armed, setup,
+			teardown),
 		cmocka_unit_test_setup_teardown(a_greedy_queue_does_not_starve_another, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(who_takes_more_than_a_turn_sits_turns_out, setup,
