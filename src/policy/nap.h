@@ -42,14 +42,17 @@ static inline bool nap_stream(const struct nap_state *state)
 	return state->bytes >= NAP_STREAM && state->bytes / NAP_MEAN >= state->frames;
 }
 
-/* The worker goes to sleep at `now`; true: to nap first. */
-static inline bool nap_sleep(struct nap_state *state, uint64_t now, uint64_t per_us)
+/*
+ * The worker goes to sleep at `now`; true: to nap first. `held`: frames wait for room, to which it
+ * returns by the clock anyway; that is no nap, and what it brings says nothing about them.
+ */
+static inline bool nap_sleep(struct nap_state *state, uint64_t now, uint64_t per_us, bool held)
 {
 	bool stream = nap_stream(state);
 
 	if (state->napped && !stream)
 		state->paused = now + NAP_PAUSE_US * per_us;
-	state->napped = stream && state->bytes >= NAP_BYTES && now >= state->paused;
+	state->napped = !held && stream && state->bytes >= NAP_BYTES && now >= state->paused;
 	state->bytes = state->frames = 0;
 	return state->napped;
 }

@@ -246,7 +246,7 @@ static void sleep_until_kicked(struct worker *w, struct pass p, uint64_t now)
 	look_at_calls(w);
 	count(&w->sleeps, 1);
 	rcu_offline();
-	if (nap_sleep(&w->nap, now, w->per_us) && !p.held)
+	if (nap_sleep(&w->nap, now, w->per_us, p.held))
 		nap();
 	n = epoll_pwait2(w->epoll, events, EVENTS_MAX, p.held || p.kickless ? &limit : NULL, NULL);
 	rcu_online();

@@ -19,7 +19,7 @@ static bool turn(struct nap_state *s, unsigned large, unsigned small, uint64_t u
 		nap_moved(s, 1, LARGE);
 	for (unsigned i = 0; i < small; i++)
 		nap_moved(s, 1, ACK);
-	return nap_sleep(s, us * PER_US, PER_US);
+	return nap_sleep(s, us * PER_US, PER_US, false);
 }
 
 static void a_stream_of_large_frames_is_worth_naps(void **state)
@@ -58,7 +58,7 @@ static void a_guest_is_no_reason(void **state)
 	for (unsigned i = 0; i < 10; i++)
 		nap_moved(&s, 1, 0);
 	assert_false(nap_stream(&s));
-	assert_false(nap_sleep(&s, 1000 * PER_US, PER_US));
+	assert_false(nap_sleep(&s, 1000 * PER_US, PER_US, false));
 }
 
 /* A request, and an answer of some large frames, one after the other, with nothing else to do. */
@@ -92,6 +92,17 @@ static void a_stream_may_falter(void **state)
 	assert_true(turn(&s, 3, 3, 1600 + NAP_PAUSE_US));
 }
 
+/* No nap was taken, so none was in vain: the stream goes on with one when there is room. */
+static void to_wait_for_room_is_no_nap(void **state)
+{
+	struct nap_state s = { 0 };
+
+	nap_moved(&s, 3, 3 * LARGE);
+	assert_false(nap_sleep(&s, 1000 * PER_US, PER_US, true));
+	assert_false(turn(&s, 0, 1, 1100));
+	assert_true(turn(&s, 3, 3, 1200));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -101,6 +112,7 @@ int main(void)
 		cmocka_unit_test(a_guest_is_no_reason),
 		cmocka_unit_test(who_waits_for_answers_waits_for_few_naps),
 		cmocka_unit_test(a_stream_may_falter),
+		cmocka_unit_test(to_wait_for_room_is_no_nap),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
