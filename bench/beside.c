@@ -58,8 +58,9 @@ static void turn(struct side *s, struct guest *from, struct guest *to)
 		return;
 	if (!rings_collect(&from->queue, b, &s->calls))
 		rings_die("nothing collected");
-	share_took(&from->queue.debt, BATCH_BYTES, b->bytes);
 	switch_forward(&s->sw, &from->queue, b, &s->calls, 0);
+	share_took(&from->queue.debt, BATCH_BYTES, b->bytes,
+		   share_more(b->segments, b->summed, b->flooded));
 	rings_complete(&from->queue, b, &s->calls);
 	rings_refill(&from->tx);
 	rings_refill(&to->rx);

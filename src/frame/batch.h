@@ -54,6 +54,10 @@ struct batch {
 	unsigned spans;	 /* used of `span` */
 	unsigned chains; /* taken from the ring, of good and of dropped frames alike */
 	uint32_t bytes;	 /* of all frames */
+	/* What was done for them beyond passing these bytes on (policy/share). */
+	uint32_t segments; /* made */
+	uint32_t summed;   /* bytes */
+	uint32_t flooded;  /* by share_flooding() */
 	struct {
 		uint16_t head, slots; /* virtq's: what returns it */
 	} chain[BATCH_FRAMES];	      /* in ring order */
@@ -61,6 +65,12 @@ struct batch {
 	uint8_t snapshot[BATCH_FRAMES][SNAPSHOT_ROOM] cache_aligned;
 	struct span span[BATCH_SPANS];
 };
+
+static inline void batch_begin(struct batch *b)
+{
+	b->n = b->spans = b->chains = 0;
+	b->bytes = b->segments = b->summed = b->flooded = 0;
+}
 
 #define TCP_HEADER_MAX 60u
 

@@ -27,4 +27,5 @@ void frame_finish(struct batch *b, struct frame *f)
 	memcpy(field, &value, sizeof(value));
 	f->hdr = (struct virtio_net_hdr){ 0 };
 	f->plain = true;
+	b->summed += f->len;
 }

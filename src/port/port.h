@@ -57,7 +57,7 @@ struct port_queue {
 	uint64_t busy;		/* cycles of turns that moved frames */
 	uint64_t kicks;		/* wake-ups by the peer */
 	bool armed;		/* kicks on, waiting for one */
-	uint32_t debt;		/* bytes that it moved beyond its share of turns */
+	uint32_t debt;		/* work that it had done beyond its share of turns */
 	struct poll_state poll; /* measured arrival gaps */
 	struct full_state full; /* whom it sends to, and how long it may wait for them */
 	struct hold *hold; /* frames that wait for room at their receiver; NULL until needed, freed

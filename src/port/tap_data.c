@@ -123,7 +123,7 @@ bool tap_collect(struct port_queue *queue, struct batch *b, struct virtq_calls *
 		in->empty = clock_cycles();
 		return false;
 	}
-	b->n = b->spans = b->chains = b->bytes = 0;
+	batch_begin(b);
 	for (; in->next < in->read && b->bytes < BATCH_BYTES; in->next++) {
 		const struct tap_op *op = &in->op[in->frame[in->next]];
 		enum drop drop = add_frame(b, features, op->iov->iov_base, (uint32_t)op->result);
@@ -317,7 +317,7 @@ static unsigned settle_segments(struct tap_egress *out, unsigned n, enum drop *r
 }
 
 /* From where it was left off; *ret_again: the segments behind f->segments may be tried again. */
-static enum drop write_segments(struct tap_egress *out, const struct batch *b, struct frame *f,
+static enum drop write_segments(struct tap_egress *out, struct batch *b, struct frame *f,
 				bool *ret_again)
 {
 	struct segments s;
@@ -335,12 +335,13 @@ static enum drop write_segments(struct tap_egress *out, const struct batch *b, s
 		done = settle_segments(out, n, &drop);
 		*ret_again = drop == DROP_FULL && written(out, n) == done;
 		f->segments += (uint16_t)done;
+		b->segments += done;
 	}
 	return drop;
 }
 
 /* One that has to be cut. False: it, or what is left of it, waits. */
-static bool write_cut(struct tap_egress *out, const struct batch *b, struct frame *f)
+static bool write_cut(struct tap_egress *out, struct batch *b, struct frame *f)
 {
 	bool again = false;
 	enum drop drop = write_segments(out, b, f, &again);

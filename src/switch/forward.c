@@ -12,6 +12,7 @@
  */
 #include "base/rcu.h"
 #include "net/eth.h"
+#include "policy/share.h"
 #include "switch/hold.h"
 #include "switch/switch.h"
 
@@ -100,8 +101,11 @@ static void sort(struct vswitch *sw, struct port_queue *queue, const struct batc
 static void flood(struct vswitch *sw, struct port_queue *queue, struct batch *b,
 		  const struct sorted *s, struct virtq_calls *calls)
 {
-	unsigned end = rcu_read(sw->ports_end), reached = s->n;
+	unsigned end = rcu_read(sw->ports_end), reached = s->n, n;
+	uint32_t copy = 0;
 
+	batch_for_each (n, s->flood)
+		copy += share_flooding(b->frame[n].len);
 	for (unsigned i = 0; i < end; i++) {
 		struct port *port = rcu_read(sw->ports[i]);
 		bool visited = !port || port == queue->port || !load_relaxed(&port->receives);
@@ -113,7 +117,9 @@ static void flood(struct vswitch *sw, struct port_queue *queue, struct batch *b,
 		reached++;
 		hold_none(port, b, port->ops->egress(port, b, s->flood, calls));
 	}
-	if (!reached)
+	if (reached)
+		b->flooded += copy * (reached - 1);
+	else
 		queue->port->ops->ingress_drop(queue, DROP_NO_DESTINATION,
 					       (unsigned)__builtin_popcount(s->flood));
 }

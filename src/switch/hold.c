@@ -18,6 +18,7 @@
 #include "base/rcu.h"
 #include "guest/access.h"
 #include "policy/full.h"
+#include "policy/share.h"
 
 #define ARENA_BYTES ((size_t)BATCH_BYTES + FRAME_LEN_MAX)
 
@@ -141,10 +142,7 @@ void hold_add(struct vswitch *sw, struct port_queue *queue, struct port *dest, s
 		queue->hold->since = now;
 		queue->hold->wait = wait;
 		queue->hold->arena_used = 0;
-		queue->hold->batch.n = 0;
-		queue->hold->batch.spans = 0;
-		queue->hold->batch.chains = 0;
-		queue->hold->batch.bytes = 0;
+		batch_begin(&queue->hold->batch);
 	}
 	batch_for_each (i, set) {
 		if (!copy_frame(queue->hold, b, i, dest))
@@ -229,6 +227,8 @@ bool hold_retry(struct vswitch *sw, struct port_queue *queue, struct virtq_calls
 		return false;
 	waited = now > hold->since ? now - hold->since : 0;
 	moved = retry_all(sw, hold, calls, waited >= hold->wait);
+	queue->debt += share_more(hold->batch.segments, hold->batch.summed, 0);
+	hold->batch.segments = hold->batch.summed = 0;
 	if (hold_empty(queue))
 		full_waited(&queue->full, waited);
 	else if (moved)

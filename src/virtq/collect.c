@@ -214,7 +214,7 @@ static instantiated bool fill(struct virtq *vq, struct batch *b, const bool pack
 	stage_begin(vq, &stage);
 	if (!stage_fill(vq, &stage, BATCH_FRAMES, 0, packed))
 		return false;
-	b->n = b->spans = b->chains = b->bytes = 0;
+	batch_begin(b);
 	if (likely(vq->state == VIRTQ_RUNNING))
 		collect(vq, b, &stage, packed);
 	else

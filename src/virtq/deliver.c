@@ -61,7 +61,7 @@ static void copy_pieces(const struct virtq *vq, const struct batch *b, const str
 }
 
 /* A frame for which one plain buffer is not enough. */
-static enum drop deliver_pieces(struct virtq *vq, const struct batch *b, struct frame *f,
+static enum drop deliver_pieces(struct virtq *vq, struct batch *b, struct frame *f,
 				struct ring_stage *stage, const struct ring_entry *e,
 				struct taking *t)
 {
@@ -84,9 +84,9 @@ static enum drop deliver_pieces(struct virtq *vq, const struct batch *b, struct 
 	}
 }
 
-static instantiated enum drop deliver_frame(struct virtq *vq, const struct batch *b,
-					    struct frame *f, struct ring_stage *stage,
-					    struct taking *t, const bool packed)
+static instantiated enum drop deliver_frame(struct virtq *vq, struct batch *b, struct frame *f,
+					    struct ring_stage *stage, struct taking *t,
+					    const bool packed)
 {
 	uint32_t need = (uint32_t)vq->hdr_len + f->len;
 	const struct ring_entry *e;

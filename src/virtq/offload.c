@@ -110,7 +110,7 @@ static void finish_pieces(struct virtq *vq, const struct batch *b, const struct 
 	write_head(vq, t, &plain, head, f->head_len, f->len);
 }
 
-static enum drop finish(struct virtq *vq, const struct batch *b, const struct frame *f,
+static enum drop finish(struct virtq *vq, struct batch *b, const struct frame *f,
 			struct ring_stage *stage, struct taking *t)
 {
 	uint32_t need = (uint32_t)vq->hdr_len + f->len;
@@ -124,6 +124,7 @@ static enum drop finish(struct virtq *vq, const struct batch *b, const struct fr
 	e = next_entry(vq, stage);
 	if (!e)
 		return DROP_FULL;
+	b->summed += f->len;
 	if (e->whole && e->len >= need) {
 		finish_whole(vq, b, f, e->at);
 		ring_use(vq, &t->used, e->head, 1, need, vq->packed);
@@ -160,7 +161,7 @@ static enum drop deliver_segment(struct virtq *vq, struct source *from, const st
 }
 
 /* From where it was left off until there is no more room. */
-static enum drop segment(struct virtq *vq, const struct batch *b, struct frame *f, bool finished,
+static enum drop segment(struct virtq *vq, struct batch *b, struct frame *f, bool finished,
 			 struct ring_stage *stage, struct taking *t)
 {
 	uint32_t first = f->segments, i = first;
@@ -175,11 +176,14 @@ static enum drop segment(struct virtq *vq, const struct batch *b, struct frame *
 	for (; i < s.n && !drop; i += !drop)
 		drop = deliver_segment(vq, &from, &s, i, finished, stage, t);
 	count(&vq->stats.segments, i - first);
+	b->segments += i - first;
+	if (finished)
+		b->summed += (i - first) * s.size;
 	f->segments = drop == DROP_FULL ? (uint16_t)i : 0;
 	return drop;
 }
 
-enum drop deliver_converted(struct virtq *vq, const struct batch *b, struct frame *f,
+enum drop deliver_converted(struct virtq *vq, struct batch *b, struct frame *f,
 			    struct ring_stage *stage, struct taking *t)
 {
 	/* Who agreed to have it whole is here because its buffers are too small. */

@@ -13,7 +13,7 @@
  * DROP_NONE, or why it was not delivered, or not whole; for DROP_FULL f->segments says how far it
  * came. Then the stage begins anew.
  */
-enum drop deliver_converted(struct virtq *vq, const struct batch *b, struct frame *f,
+enum drop deliver_converted(struct virtq *vq, struct batch *b, struct frame *f,
 			    struct ring_stage *stage, struct taking *t);
 
 #endif

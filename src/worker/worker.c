@@ -2,7 +2,7 @@
 /*
  * The datapath's loop.
  *
- * A pass visits each queue once, with at most one batch from each, and who takes more bytes than
+ * A pass visits each queue once, with at most one batch from each, and who makes more work than
  * that sits turns out, so a busy queue cannot starve the others. Sleeping is decided per queue: a
  * queue is *polled*, or *armed* (its kicks are on and in epoll) when policy/poll says that waiting
  * is cheaper. The worker sleeps when all are armed, in a stream of large frames by the clock
@@ -99,10 +99,10 @@ static bool turn(struct worker *w, struct port_queue *q, uint64_t *now)
 		rest(w, q, begin);
 		return false;
 	}
-	share_took(&q->debt, BATCH_BYTES, b->bytes);
 	nap_moved(&w->nap, b->n, ops->always_kicks ? b->bytes : 0);
 	switch_forward(w->sw, q, b, &w->calls, begin);
 	ops->complete(q, b, &w->calls);
+	share_took(&q->debt, BATCH_BYTES, b->bytes, share_more(b->segments, b->summed, b->flooded));
 	poll_found(&q->poll, begin, &w->limits);
 	poll_found_any(&w->poll, begin, &w->limits);
 	charge(w, q, now);

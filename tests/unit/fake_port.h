@@ -91,11 +91,6 @@ static inline void fake_init(struct fake_port *p)
 	p->room = UINT32_MAX;
 }
 
-static inline void batch_begin(struct batch *b)
-{
-	b->n = b->spans = b->chains = b->bytes = 0;
-}
-
 static inline void fake_mac_store(uint8_t *bytes, uint64_t mac)
 {
 	for (unsigned i = 0; i < 6; i++)

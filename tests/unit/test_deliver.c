@@ -72,6 +72,8 @@ static void half_a_frame_goes_on_as(uint64_t features)
 	post(RING_SIZE);
 	assert_int_equal(virtq_deliver(vq, &b, 1, &calls), 1);
 	assert_int_equal(b.frame[0].segments, RING_SIZE);
+	assert_int_equal(b.segments, RING_SIZE);
+	assert_int_equal(b.summed, RING_SIZE * SIZE);
 	for (unsigned i = 0; i < RING_SIZE; i++)
 		assert_segment(&p, i, true);
 	assert_int_equal(device_get_base(&rig->dev, 0, &base, &rig->err), 0);
@@ -83,6 +85,8 @@ static void half_a_frame_goes_on_as(uint64_t features)
 		assert_segment(&p, i, !features);
 	assert_int_equal(vq->used_next, SEGMENTS);
 	assert_int_equal(b.frame[0].segments, 0);
+	assert_int_equal(b.segments, SEGMENTS);
+	assert_int_equal(b.summed, (features ? RING_SIZE : SEGMENTS) * SIZE);
 	vq->call_pending = false;
 }
 

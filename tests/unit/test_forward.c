@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "fake_port.h"
+#include "policy/share.h"
 #include "switch/hold.h"
 
 #define PORTS	  6u
@@ -134,6 +135,23 @@ static void a_port_that_cannot_receive_gets_no_copies(void **state)
 	assert_int_equal(ports[1].calls, 1);
 }
 
+/* Each copy but the first; a frame for a single receiver makes none. */
+static void copies_of_a_flooded_frame_are_counted(void **state)
+{
+	learn(1, host(1, 1));
+	batch_begin(&batch);
+	batch_add_short(&batch, MAC_BROADCAST, host(0, 1), 1);
+	batch_add_short(&batch, host(9, 9), host(0, 1), 2);
+	batch_add_short(&batch, host(1, 1), host(0, 1), 3);
+	forward(0);
+	assert_int_equal(batch.flooded, 2 * (PORTS - 2) * SHARE_FRAME);
+	send_one(0, host(1, 1), host(0, 1));
+	assert_int_equal(batch.flooded, 0);
+	ports[2].port.receives = ports[3].port.receives = false;
+	send_one(0, MAC_BROADCAST, host(0, 1));
+	assert_int_equal(batch.flooded, (PORTS - 4) * SHARE_FRAME);
+}
+
 static void a_lone_port_has_no_destination(void **state)
 {
 	for (unsigned i = 1; i < PORTS; i++)
@@ -144,6 +162,7 @@ static void a_lone_port_has_no_destination(void **state)
 	batch_add_short(&batch, host(0, 1), host(0, 1), 3);
 	forward(0);
 	assert_int_equal(ports[0].ingress_dropped[DROP_NO_DESTINATION], 2);
+	assert_int_equal(batch.flooded, 0);
 	assert_int_equal(ports[0].ingress_dropped[DROP_SAME_PORT], 1);
 }
 
@@ -406,6 +425,7 @@ int main(void)
 		TEST(addresses_reserved_for_bridges_are_flooded_too),
 		TEST(what_stays_behind_its_own_port_is_dropped_and_counted),
 		TEST(a_port_that_cannot_receive_gets_no_copies),
+		TEST(copies_of_a_flooded_frame_are_counted),
 		TEST(a_lone_port_has_no_destination),
 		TEST(an_empty_batch_goes_nowhere),
 		TEST(each_destination_gets_its_frames_in_order_in_one_call),

@@ -11,6 +11,7 @@
 
 #include "fake_port.h"
 #include "policy/full.h"
+#include "policy/share.h"
 #include "switch/hold.h"
 
 #define PER_US 10u
@@ -210,6 +211,7 @@ static frame_set take_segment(struct port *port, struct batch *held, frame_set s
 	segments_seen = held->frame[0].segments;
 	if (p->room) {
 		p->room--;
+		held->segments++;
 		held->frame[0].segments++;
 	}
 	return set;
@@ -231,6 +233,7 @@ static void a_frame_goes_on_where_it_was_left_off(void **state)
 		a.room = 1;
 		assert_true(retry(START));
 		assert_int_equal(segments_seen, 3 + i);
+		assert_int_equal(sender.queue.debt, (i + 1) * SHARE_SEGMENT); /* each once */
 	}
 	assert_int_equal(hold_frames(&sender.queue), 2);
 }

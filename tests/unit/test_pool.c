@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "policy/share.h"
 
 #define QUEUES 3
 #define MORE                                                                                     \
@@ -32,6 +33,7 @@ struct busy_queue {
 	uint32_t shared;   /* turns in which there was another one */
 	uint32_t turns;
 	uint32_t bytes;	   /* that each has */
+	uint32_t summed;   /* bytes that are summed in each */
 	uint64_t thread;   /* of the last turn */
 	uint64_t armed;	   /* the thread that did it; 0: it is not */
 	uint32_t foreign;  /* times that another one undid it */
@@ -110,8 +112,9 @@ static bool collect(struct port_queue *of, struct batch *b, struct virtq_calls *
 	if (work && work != UINT32_MAX)
 		__atomic_fetch_sub(&q->work, 1, __ATOMIC_ACQ_REL);
 	leave(q);
-	b->n = 0;
+	batch_begin(b);
 	b->bytes = load_relaxed(&q->bytes);
+	b->summed = load_relaxed(&q->summed);
 	return work;
 }
 
@@ -348,12 +351,11 @@ static void let_go(struct busy_queue *q)
 	store_release(&q->held, 0u);
 }
 
-/* Three turns of the one that takes a third too much for four of the other's. */
-static void who_takes_more_than_a_turn_sits_turns_out(void **state)
+/* Three turns of the first, which makes a third too much work, for four of the other's. */
+static void three_turns_for_four(void)
 {
 	uint32_t large, small;
 
-	store_relaxed(&queue[0].bytes, BATCH_BYTES * 4 / 3);
 	store_relaxed(&queue[2].bytes, BATCH_BYTES);
 	work(&queue[0], UINT32_MAX);
 	hold_at(&queue[0], 1);
@@ -364,6 +366,19 @@ static void who_takes_more_than_a_turn_sits_turns_out(void **state)
 	hold_at(&queue[2], small + 400);
 	assert_in_range(load_relaxed(&queue[0].turns) - large, 300 - 5, 300 + 5);
 	let_go(&queue[2]);
+}
+
+static void who_takes_more_than_a_turn_sits_turns_out(void **state)
+{
+	store_relaxed(&queue[0].bytes, BATCH_BYTES * 4 / 3);
+	three_turns_for_four();
+}
+
+static void who_makes_more_work_of_the_same_bytes_does_so_too(void **state)
+{
+	store_relaxed(&queue[0].bytes, BATCH_BYTES);
+	store_relaxed(&queue[0].summed, BATCH_BYTES / 3 * SHARE_SUM);
+	three_turns_for_four();
 }
 
 static uint32_t turns(void)
@@ -562,6 +577,8 @@ int main(void)
 			teardown),
 		cmocka_unit_test_setup_teardown(a_greedy_queue_does_not_starve_another, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(who_makes_more_work_of_the_same_bytes_does_so_too,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(who_takes_more_than_a_turn_sits_turns_out, setup,
 						teardown),
 		cmocka_unit_test(a_queue_may_go_while_it_is_moved),

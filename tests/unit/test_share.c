@@ -23,7 +23,7 @@ static uint64_t bytes_in(unsigned passes, uint32_t frame, unsigned frames_max)
 			continue;
 		for (unsigned n = 0; n < frames_max && bytes < SHARE; n++)
 			bytes += frame;
-		share_took(&debt, SHARE, bytes);
+		share_took(&debt, SHARE, bytes, 0);
 		sum += bytes;
 	}
 	return sum;
@@ -40,6 +40,52 @@ static void large_frames_get_no_more_bytes_than_small_ones(void **state)
 	}
 }
 
+/* A queue whose turns are full and make so much more work gets so many of 1000. */
+static unsigned turns_with(uint32_t more)
+{
+	uint32_t debt = 0;
+	unsigned turns = 0;
+
+	for (unsigned i = 0; i < 1000; i++) {
+		if (share_sits_out(&debt, SHARE))
+			continue;
+		share_took(&debt, SHARE, SHARE, more);
+		turns++;
+	}
+	return turns;
+}
+
+static void what_is_more_than_passing_frames_on_is_paid_with_turns(void **state)
+{
+	static const struct {
+		uint32_t segments, summed, flooded;
+		unsigned turns; /* of 1000 */
+	} rows[] = {
+		{ 0, 0, 0, 1000 },	   { 0, 60, 0, 1000 },
+		{ 0, SHARE, 0, 750 },	   /* all of it is summed */
+		{ 34, 0, 0, 693 },	   /* and cut: 34 segments of 1446 bytes */
+		{ 34, SHARE, 0, 563 },	   /* and both */
+		{ 0, 0, SHARE, 500 },	   /* or copied to one more */
+		{ 0, 0, 62 * SHARE, 16 },  /* to 62 more, */
+		{ 0, 0, 4094 * SHARE, 1 }, /* and to as many as there may be */
+	};
+
+	for (unsigned i = 0; i < ARRAY_SIZE(rows); i++) {
+		unsigned turns =
+			turns_with(share_more(rows[i].segments, rows[i].summed, rows[i].flooded));
+
+		assert_in_range(turns, rows[i].turns, rows[i].turns + 1);
+	}
+	assert_int_equal(share_more(UINT32_MAX, UINT32_MAX, UINT32_MAX), SHARE_MORE_MAX);
+}
+
+static void a_copy_of_a_short_frame_is_work_as_well(void **state)
+{
+	assert_int_equal(share_flooding(60), SHARE_FRAME);
+	assert_int_equal(share_flooding(SHARE_FRAME + 1), SHARE_FRAME + 1);
+	assert_int_equal(share_flooding(65535), 65535);
+}
+
 /* What was not taken of a turn is not owed to anybody. */
 static void small_turns_save_nothing(void **state)
 {
@@ -47,9 +93,9 @@ static void small_turns_save_nothing(void **state)
 
 	for (unsigned i = 0; i < 100; i++) {
 		assert_false(share_sits_out(&debt, SHARE));
-		share_took(&debt, SHARE, 60);
+		share_took(&debt, SHARE, 60, 0);
 	}
-	share_took(&debt, SHARE, 2 * SHARE);
+	share_took(&debt, SHARE, 2 * SHARE, 0);
 	assert_true(share_sits_out(&debt, SHARE));
 	assert_false(share_sits_out(&debt, SHARE));
 }
@@ -58,6 +104,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(large_frames_get_no_more_bytes_than_small_ones),
+		cmocka_unit_test(what_is_more_than_passing_frames_on_is_paid_with_turns),
+		cmocka_unit_test(a_copy_of_a_short_frame_is_work_as_well),
 		cmocka_unit_test(small_turns_save_nothing),
 	};
 
