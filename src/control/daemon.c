@@ -129,7 +129,7 @@ static int create_port(struct daemon *d, const struct port_ops *ops, const char 
 	if (r < 0)
 		return r;
 	r = check_dirs(d, options, n, err);
-	if (!r)
+	if (r >= 0)
 		r = ops->create(&d->env, name, options, n, ret, err);
 	words_free(&words);
 	return r;
