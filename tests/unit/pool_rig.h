@@ -15,14 +15,14 @@
 static struct vswitch sw;
 static struct pool *pool;
 
-static inline int rig_begin(unsigned workers)
+static inline int rig_begin(unsigned workers, bool always_poll)
 {
 	struct error err;
 
 	rcu_register_thread();
 	rcu_offline();
 	return switch_init(&sw) || rcu_start() || pool_open(&sw, workers, NULL, &pool, &err) ||
-	       pool_start(pool, false, &err);
+	       pool_start(pool, always_poll, &err);
 }
 
 /* After pool_close(), and after what workers may have seen was let go of. */

@@ -162,16 +162,21 @@ static void come(void)
 	pool_queue_up(pool, q);
 }
 
-static int setup(void **state)
+static int begin(const struct port_ops *with, bool always_poll)
 {
 	memset(queue, 0, sizeof(queue));
 	queues = 0;
-	port = (struct port){ .ops = &ops, .name = "busy" };
-	if (rig_begin(2))
+	port = (struct port){ .ops = with, .name = "busy" };
+	if (rig_begin(2, always_poll))
 		return -1;
 	while (queues < QUEUES)
 		come();
 	return 0;
+}
+
+static int setup(void **state)
+{
+	return begin(&ops, false);
 }
 
 static void go(struct busy_queue *q)
@@ -534,6 +539,25 @@ static void a_move_takes_as_long_as_it_takes(void **state)
 	nobody_shared();
 }
 
+/* In a stream of a tap's, a worker that may sleep does so as soon as it finds no work. */
+static void who_always_polls_does_not_sleep_in_a_stream_either(void **state)
+{
+	struct port_ops taps = ops;
+	struct worker_report before, after;
+
+	taps.always_kicks = true;
+	assert_int_equal(begin(&taps, true), 0);
+	store_relaxed(&queue[0].bytes, BATCH_BYTES);
+	work(&queue[0], 20);
+	pool_report(pool, 0, &before); /* it slept until it had queues */
+	done(&queue[0].work);
+	usleep(TICK_US);
+	pool_report(pool, 0, &after);
+	assert_int_equal(after.armed, 0);
+	assert_int_equal(after.sleeps, before.sleeps);
+	teardown(state);
+}
+
 /* It is not the same, but the least that there is. */
 static void on_one_cpu_a_wake_up_is_measured_as_well(void **state)
 {
@@ -590,6 +614,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(who_sleeps_is_woken_by_its_old_worker_and_moved,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(a_move_takes_as_long_as_it_takes, setup, teardown),
+		cmocka_unit_test(who_always_polls_does_not_sleep_in_a_stream_either),
 		cmocka_unit_test(on_one_cpu_a_wake_up_is_measured_as_well),
 		cmocka_unit_test(measuring_a_wake_up_gives_the_thread_its_cpus_back),
 	};

@@ -117,7 +117,7 @@ static void a_kick_at_hand_outlives_its_port(void **state)
 	int kick = eventfd(0, EFD_CLOEXEC), ours = dup(kick);
 	struct port *port;
 
-	assert_int_equal(rig_begin(1), 0);
+	assert_int_equal(rig_begin(1, false), 0);
 	store_release(&hold, 1u);
 	port = port_with_a_ring(kick);
 	assert_int_equal(eventfd_write(ours, 1), 0);

@@ -91,7 +91,7 @@ static int setup(void **state)
 {
 	memset(device, 0, sizeof(device));
 	port = (struct port){ .ops = &ops, .name = "hanging" };
-	if (rig_begin(WORKERS))
+	if (rig_begin(WORKERS, false))
 		return -1;
 	for (unsigned n = 0; n < WORKERS; n++) {
 		struct device *dev = &device[n];
