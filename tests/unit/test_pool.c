@@ -548,8 +548,10 @@ static void who_always_polls_does_not_sleep_in_a_stream_either(void **state)
 	taps.always_kicks = true;
 	assert_int_equal(begin(&taps, true), 0);
 	store_relaxed(&queue[0].bytes, BATCH_BYTES);
-	work(&queue[0], 20);
+	work(&queue[0], 1);
+	done(&queue[0].work);
 	pool_report(pool, 0, &before); /* it slept until it had queues */
+	work(&queue[0], 20);
 	done(&queue[0].work);
 	usleep(TICK_US);
 	pool_report(pool, 0, &after);
