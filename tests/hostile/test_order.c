@@ -190,7 +190,7 @@ static void every_message_may_come_in_every_state(void **state)
 	assert_true(s.accepted > s.refused && s.refused > SESSIONS);
 	/* Its rings did run. */
 	assert_true(rig_counters(s.rig, 0, 2).delivered);
-	assert_true(rig_dropped(s.rig, 2, rig_packed() ? "header_bad" : "header_short"));
+	assert_true(rig_counters(s.rig, 2, 0).sent || rig_dropped(s.rig, 2, "header_short"));
 	assert_in_range(rig_open_fds(s.rig), 0, fds + 2);
 	good.to = s.c = rig_open(s.rig, 2, NULL);
 	good.to_port = 2;
