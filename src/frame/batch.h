@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "net/ip.h"
 #include "net/vnet_hdr.h"
 
 #define BATCH_FRAMES 32u /* bursts of 16 cost 1.08 times, 64 gain nothing (docs/performance.md) */
@@ -71,8 +72,6 @@ static inline void batch_begin(struct batch *b)
 	b->n = b->spans = b->chains = 0;
 	b->bytes = b->segments = b->summed = b->flooded = 0;
 }
-
-#define TCP_HEADER_MAX 60u
 
 /*
  * Takes over the virtio-net header at `hdr` of a frame whose length is known and whose sender

@@ -11,15 +11,7 @@
 #include <netinet/in.h>
 
 #include "net/eth.h"
-
-#define VLAN_TAGS_MAX	2
-#define IPV4_FRAGMENT	0x3fff /* more fragments, or an offset */
-#define IPV6_HEADER_LEN 40
-
-static uint32_t load16(const uint8_t *p)
-{
-	return (uint32_t)p[0] << 8 | p[1];
-}
+#include "net/ip.h"
 
 static uint32_t load32(const uint8_t *p)
 {
@@ -63,10 +55,10 @@ static bool hash_ipv4(const uint8_t *ip, uint32_t len, uint32_t *ret_hash)
 	uint64_t src_port = 0, dst_port = 0;
 	uint32_t header;
 
-	if (len < 20 || ip[0] >> 4 != 4)
+	if (len < IPV4_HEADER_MIN || ip[0] >> 4 != 4)
 		return false;
 	header = (ip[0] & 15u) * 4;
-	if (header >= 20 && len >= header + 4 && has_ports(ip[9]) &&
+	if (header >= IPV4_HEADER_MIN && len >= header + 4 && has_ports(ip[9]) &&
 	    !(load16(ip + 6) & IPV4_FRAGMENT)) {
 		src_port = load16(ip + header);
 		dst_port = load16(ip + header + 2);
@@ -99,9 +91,9 @@ uint32_t flow_hash(const uint8_t *frame, uint32_t len)
 		return 0;
 	type = load16(frame + at);
 	for (unsigned tags = 0; tags < VLAN_TAGS_MAX; tags++) {
-		if ((type != ETH_P_8021Q && type != ETH_P_8021AD) || len < at + 6)
+		if ((type != ETH_P_8021Q && type != ETH_P_8021AD) || len < at + VLAN_TAG_LEN + 2)
 			break;
-		at += 4;
+		at += VLAN_TAG_LEN;
 		type = load16(frame + at);
 	}
 	at += 2;

@@ -13,23 +13,14 @@
 #include "net/checksum.h"
 #include "net/eth.h"
 #include "net/gso.h"
+#include "net/ip.h"
 
-#define IPV4_HEADER_MIN 20
-#define IPV4_FRAGMENT	0x3fff /* more fragments, or an offset */
-#define IPV6_HEADER_LEN 40
-#define IPV6_FRAGMENT	0xfff9 /* an offset, or more fragments */
-#define TCP_HEADER_MIN	20
-#define UDP_HEADER_LEN	8
+#define IPV6_FRAGMENT 0xfff9 /* an offset, or more fragments */
 
 struct walk {
 	const uint8_t *head;
 	uint32_t head_len;
 };
-
-static uint32_t load16(const uint8_t *p)
-{
-	return (uint32_t)p[0] << 8 | p[1];
-}
 
 /* May bytes up to `to` be read, in a packet that ends at `end`? */
 static enum parse reach(const struct walk *w, uint32_t to, uint32_t end)

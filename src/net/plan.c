@@ -10,8 +10,7 @@
 
 #include "net/checksum.h"
 #include "net/gso.h"
-
-#define UDP_LEN 8u
+#include "net/ip.h"
 
 enum plan plan_frame(const struct virtio_net_hdr *hdr, uint64_t features, bool fits)
 {
@@ -32,9 +31,9 @@ bool plan_finish_for_all(const struct virtio_net_hdr *hdr, const uint8_t *head, 
 	const uint8_t *udp = head + hdr->csum_start;
 
 	if (!(hdr->flags & VIRTIO_NET_HDR_F_NEEDS_CSUM) || hdr->gso_type ||
-	    hdr->csum_offset != CSUM_OFFSET_UDP || hdr->csum_start + UDP_LEN > head_len)
+	    hdr->csum_offset != CSUM_OFFSET_UDP || hdr->csum_start + UDP_HEADER_LEN > head_len)
 		return false;
-	switch (udp[2] << 8 | udp[3]) {
+	switch (load16(udp + 2)) {
 	case 67: /* to a DHCP server, a client; the same of IPv6 */
 	case 68:
 	case 546:

@@ -12,17 +12,13 @@
 #include <netinet/in.h>
 #include <string.h>
 
-#define IP_LEN_MAX	65535u
-#define IPV6_HEADER_LEN 40
+#include "net/ip.h"
+
+#define IP_LEN_MAX 65535u
 
 #define TCP_FIN 0x01
 #define TCP_PSH 0x08
 #define TCP_CWR 0x80
-
-static uint32_t load16(const uint8_t *p)
-{
-	return (uint32_t)p[0] << 8 | p[1];
-}
 
 static void store16(uint8_t *p, uint32_t v)
 {

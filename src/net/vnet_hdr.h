@@ -7,13 +7,15 @@
 #ifndef RINGWAY_NET_VNET_HDR_H
 #define RINGWAY_NET_VNET_HDR_H
 
+#include <linux/virtio_config.h>
 #include <linux/virtio_net.h>
 
 #include "base/base.h"
 #include "base/drop.h"
+#include "net/eth.h"
 
 /* Longest frame that any offload can make: 64 KiB of IP behind an Ethernet header and two tags. */
-#define FRAME_LEN_MAX (65535u + 14 + 8)
+#define FRAME_LEN_MAX (65535u + ETH_HEADER_LEN + VLAN_TAGS_MAX * VLAN_TAG_LEN)
 
 /* With mergeable buffers or VERSION_1 the header has num_buffers (5.1.6.1), else it has not. */
 #define VNET_HDR_LEN	    sizeof(struct virtio_net_hdr_mrg_rxbuf)
@@ -21,7 +23,7 @@
 
 static inline unsigned vnet_hdr_len(uint64_t features)
 {
-	return features & (BIT(VIRTIO_NET_F_MRG_RXBUF) | BIT(32 /* VERSION_1 */))
+	return features & (BIT(VIRTIO_NET_F_MRG_RXBUF) | BIT(VIRTIO_F_VERSION_1))
 		       ? VNET_HDR_LEN
 		       : VNET_HDR_LEN_LEGACY;
 }
