@@ -410,9 +410,7 @@ int case_heads_outside(struct kit *k)
 	for (unsigned i = 0; i < ARRAY_SIZE(heads) && !rc; i++) {
 		struct driver_ring *tx;
 
-		rc = kit_open(k, 0, NULL, &d);
-		if (!rc)
-			rc = kit_pump(k, d, 0, 1);
+		rc = kit_open_running(k, NULL, &d);
 		if (rc)
 			return rc;
 		tx = &d->ring[DRIVER_TX(0)];
@@ -433,9 +431,7 @@ int case_index_jumps(struct kit *k)
 	for (unsigned i = 0; i < 2 * ARRAY_SIZE(jumps) && !rc; i++) {
 		struct driver_ring *r;
 
-		rc = kit_open(k, 0, NULL, &d);
-		if (!rc)
-			rc = kit_pump(k, d, 0, 1);
+		rc = kit_open_running(k, NULL, &d);
 		if (rc)
 			return rc;
 		r = &d->ring[i % 2];

@@ -19,14 +19,6 @@
 
 static const uint8_t zeroes[4096];
 
-/* A connection on which REPLY_ACK is agreed to. */
-static int dial(struct kit *k, int *ret_sock)
-{
-	int rc = kit_connect(k, 0, ret_sock);
-
-	return rc ? rc : kit_agree(k, *ret_sock);
-}
-
 /* An answer of success is wrong, whatever else it does is right. */
 static int refused(struct kit *k, int sock, uint32_t request, const void *payload, uint32_t size,
 		   const int *fds, unsigned n)
@@ -58,7 +50,7 @@ int case_unknown_request(struct kit *k)
 
 	for (unsigned i = 0; i < ARRAY_SIZE(requests) && !rc; i++) {
 		doing(k, "request", requests[i]);
-		rc = dial(k, &sock);
+		rc = kit_connect_agreed(k, &sock);
 		if (!rc)
 			rc = refused(k, sock, requests[i], zeroes, 8, NULL, 0);
 		kit_hang_up(k);
@@ -76,7 +68,7 @@ int case_request_sizes(struct kit *k)
 	for (uint32_t request = 1; request < 45; request++) {
 		doing(k, "request", request);
 		for (unsigned i = 0; i < ARRAY_SIZE(sizes); i++) {
-			rc = dial(k, &sock);
+			rc = kit_connect_agreed(k, &sock);
 			if (rc)
 				return rc;
 			channel_send(sock, request, VERSION, zeroes, sizes[i], NULL, 0);
@@ -97,7 +89,7 @@ int case_length_lies(struct kit *k)
 		struct vhost_user_header header = { VHOST_USER_SET_MEM_TABLE, VERSION, sizes[i] };
 
 		doing(k, "a length of", sizes[i]);
-		rc = dial(k, &sock);
+		rc = kit_connect_agreed(k, &sock);
 		if (rc)
 			return rc;
 		send(sock, &header, sizeof(header), MSG_NOSIGNAL);
@@ -116,7 +108,7 @@ int case_versions(struct kit *k)
 
 	for (unsigned i = 0; i < ARRAY_SIZE(flags) && !rc; i++) {
 		doing(k, "flags", flags[i]);
-		rc = kit_connect(k, 0, &sock);
+		rc = kit_connect(k, &sock);
 		if (rc)
 			return rc;
 		channel_send(sock, VHOST_USER_GET_FEATURES, flags[i], NULL, 0, NULL, 0);
@@ -133,7 +125,7 @@ static int send_fds(struct kit *k, const uint32_t *requests, unsigned n, unsigne
 
 	for (unsigned i = 0; i < n && !rc; i++) {
 		doing(k, "request", requests[i]);
-		rc = dial(k, &sock);
+		rc = kit_connect_agreed(k, &sock);
 		if (rc)
 			return rc;
 		for (unsigned fd = 0; fd < count; fd++)
@@ -182,7 +174,7 @@ int case_ring_index(struct kit *k)
 		struct vhost_user_vring_addr payload = { .index = bad[i / ARRAY_SIZE(requests)] };
 
 		doing(k, "request and index", (uint64_t)request << 32 | payload.index);
-		rc = dial(k, &sock);
+		rc = kit_connect_agreed(k, &sock);
 		if (!rc)
 			rc = refused(k, sock, request, &payload,
 				     request == VHOST_USER_SET_VRING_ADDR ? 40 : 8, NULL, 0);
@@ -269,7 +261,7 @@ int case_ring_nowhere(struct kit *k)
 static int set_memory(struct kit *k, const struct vhost_user_region *region, int fd)
 {
 	struct vhost_user_memory table = { .regions = 1, .region = { *region } };
-	int sock, rc = dial(k, &sock);
+	int sock, rc = kit_connect_agreed(k, &sock);
 
 	if (!rc)
 		rc = refused(k, sock, VHOST_USER_SET_MEM_TABLE, &table, 8 + sizeof(*region), &fd,
@@ -335,10 +327,8 @@ int case_memory_truncated(struct kit *k)
 	struct driver_region *last;
 	struct driver_ring *tx;
 	struct driver *d;
-	int rc = kit_open(k, 0, &c, &d);
+	int rc = kit_open_running(k, &c, &d);
 
-	if (!rc)
-		rc = kit_pump(k, d, 0, 1);
 	if (rc)
 		return rc;
 	tx = &d->ring[DRIVER_TX(0)];
@@ -364,9 +354,7 @@ int case_wrong_kind_of_fd(struct kit *k)
 		struct error err;
 		int ends[2], fd;
 
-		rc = kit_open(k, 0, NULL, &d);
-		if (!rc)
-			rc = kit_pump(k, d, 0, 1);
+		rc = kit_open_running(k, NULL, &d);
 		if (rc)
 			return rc;
 		if (pipe2(ends, O_CLOEXEC))
@@ -397,7 +385,7 @@ int case_fragments(struct kit *k)
 	int sock, rc = CONFORM_PASSED;
 
 	for (unsigned n = 0; n < 12 && !rc; n++) {
-		rc = kit_connect(k, 0, &sock);
+		rc = kit_connect(k, &sock);
 		if (!rc)
 			send(sock, zeroes, n, MSG_NOSIGNAL);
 		usleep(1000);
@@ -409,7 +397,7 @@ int case_fragments(struct kit *k)
 /* Asks and never listens. */
 int case_answers_unread(struct kit *k)
 {
-	int sock, rc = kit_connect(k, 0, &sock);
+	int sock, rc = kit_connect(k, &sock);
 
 	if (rc)
 		return rc;
@@ -432,7 +420,7 @@ int case_nothing_set_up(struct kit *k)
 	int sock, rc = CONFORM_PASSED;
 
 	for (unsigned first = 0; first < ARRAY_SIZE(requests) && !rc; first++) {
-		rc = dial(k, &sock);
+		rc = kit_connect_agreed(k, &sock);
 		for (unsigned i = first; i < ARRAY_SIZE(requests) && !rc; i++) {
 			struct vhost_user_vring_state state = { .index = i % 2, .num = 1 };
 			uint64_t index = i % 2;
@@ -456,9 +444,7 @@ int case_gone_under_load(struct kit *k)
 	for (unsigned round = 0; round < 20 && !rc; round++) {
 		struct driver *d;
 
-		rc = kit_open(k, 0, NULL, &d);
-		if (!rc)
-			rc = kit_pump(k, d, 0, 1);
+		rc = kit_open_running(k, NULL, &d);
 		for (unsigned i = 0; i < 200 && !rc; i++) {
 			uint8_t frame[1000];
 

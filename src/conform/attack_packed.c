@@ -13,10 +13,8 @@ static int put_one(struct kit *k, uint32_t len, uint16_t id, unsigned flags)
 	const struct driver_config c = { .extra = 1u << 20 };
 	struct driver_ring *tx;
 	struct driver *d;
-	int rc = kit_open(k, 0, &c, &d);
+	int rc = kit_open_running(k, &c, &d); /* so that the ring is looked at */
 
-	if (!rc)
-		rc = kit_pump(k, d, 0, 1); /* so that the ring is looked at */
 	if (rc)
 		return rc;
 	tx = &d->ring[DRIVER_TX(0)];
@@ -49,9 +47,7 @@ int case_packed_endless(struct kit *k)
 	for (unsigned i = 0; i < 2 && !rc; i++) {
 		struct driver_ring *r;
 
-		rc = kit_open(k, 0, NULL, &d);
-		if (!rc)
-			rc = kit_pump(k, d, 0, 1);
+		rc = kit_open_running(k, NULL, &d);
 		if (rc)
 			return rc;
 		r = &d->ring[DRIVER_TX(0)];

@@ -10,7 +10,7 @@
 int case_features(struct kit *k)
 {
 	uint64_t first, again;
-	int sock, rc = kit_connect(k, 0, &sock);
+	int sock, rc = kit_connect(k, &sock);
 
 	if (!rc)
 		rc = kit_ask_u64(k, sock, VHOST_USER_GET_FEATURES, 0, &first);
@@ -42,7 +42,7 @@ int case_features_least(struct kit *k)
 /* Clauses: protocol-features-a */
 int case_protocol_features(struct kit *k)
 {
-	int sock, rc = kit_connect(k, 0, &sock);
+	int sock, rc = kit_connect(k, &sock);
 	uint64_t protocol;
 
 	/* Also before anything was agreed to. */
@@ -52,11 +52,9 @@ int case_protocol_features(struct kit *k)
 /* Clauses: queues-a */
 int case_queue_num(struct kit *k)
 {
-	int sock, rc = kit_connect(k, 0, &sock);
+	int sock, rc = kit_connect_agreed(k, &sock);
 	uint64_t pairs;
 
-	if (!rc)
-		rc = kit_agree(k, sock);
 	if (!rc)
 		rc = kit_ask_u64(k, sock, VHOST_USER_GET_QUEUE_NUM, 0, &pairs);
 	if (!rc && !pairs)
@@ -80,7 +78,7 @@ int case_no_protocol_features(struct kit *k)
 /* Clauses: reply-ack-c */
 int case_need_reply_early(struct kit *k)
 {
-	int sock, rc = kit_connect(k, 0, &sock);
+	int sock, rc = kit_connect(k, &sock);
 
 	if (!rc)
 		rc = kit_in_step(k, sock);
@@ -112,10 +110,8 @@ static const struct request plain[] = {
 /* Clauses: reply-ack-a */
 int case_acks(struct kit *k)
 {
-	int sock, rc = kit_connect(k, 0, &sock);
+	int sock, rc = kit_connect_agreed(k, &sock);
 
-	if (!rc)
-		rc = kit_agree(k, sock);
 	for (unsigned i = 0; i < ARRAY_SIZE(plain) && !rc; i++) {
 		struct channel_message m;
 
@@ -135,10 +131,8 @@ int case_acks(struct kit *k)
 /* Clauses: reply-ack-c */
 int case_no_acks(struct kit *k)
 {
-	int sock, rc = kit_connect(k, 0, &sock);
+	int sock, rc = kit_connect_agreed(k, &sock);
 
-	if (!rc)
-		rc = kit_agree(k, sock);
 	for (unsigned i = 0; i < ARRAY_SIZE(plain) && !rc; i++) {
 		if (channel_send(sock, plain[i].request, VHOST_USER_VERSION, plain[i].payload,
 				 plain[i].size, NULL, 0))
@@ -154,10 +148,8 @@ int case_one_answer(struct kit *k)
 {
 	static const uint32_t requests[] = { VHOST_USER_GET_FEATURES,
 					     VHOST_USER_GET_PROTOCOL_FEATURES };
-	int sock, rc = kit_connect(k, 0, &sock);
+	int sock, rc = kit_connect_agreed(k, &sock);
 
-	if (!rc)
-		rc = kit_agree(k, sock);
 	for (unsigned i = 0; i < 2 * ARRAY_SIZE(requests) && !rc; i++) {
 		uint64_t value;
 
@@ -175,10 +167,8 @@ int case_refusal(struct kit *k)
 {
 	const struct vhost_user_vring_state num = { 0x7000, 256 };
 	struct channel_message m;
-	int sock, rc = kit_connect(k, 0, &sock);
+	int sock, rc = kit_connect_agreed(k, &sock);
 
-	if (!rc)
-		rc = kit_agree(k, sock);
 	if (rc)
 		return rc;
 	rc = script_call(sock, VHOST_USER_SET_VRING_NUM, VHOST_USER_VERSION | NEED_REPLY, &num,
@@ -209,11 +199,9 @@ static int set_status(struct kit *k, int sock, uint64_t status)
 /* Clauses: 2.1.2a */
 int case_status(struct kit *k)
 {
-	int sock, rc = kit_connect(k, 0, &sock);
+	int sock, rc = kit_connect_agreed(k, &sock);
 	const uint64_t features = BIT(VIRTIO_F_VERSION_1) | BIT(VHOST_USER_F_PROTOCOL_FEATURES);
 
-	if (!rc)
-		rc = kit_agree(k, sock);
 	if (!rc)
 		rc = set_status(k, sock, VIRTIO_CONFIG_S_ACKNOWLEDGE | VIRTIO_CONFIG_S_DRIVER);
 	if (!rc && channel_send(sock, VHOST_USER_SET_FEATURES, VHOST_USER_VERSION, &features,
@@ -268,11 +256,9 @@ int case_regions(struct kit *k)
 int case_slots(struct kit *k)
 {
 	const struct driver_config guest = { .regions = 3, .quirks = DRIVER_MEM_SLOTS };
-	int sock, rc = kit_connect(k, 0, &sock);
+	int sock, rc = kit_connect_agreed(k, &sock);
 	uint64_t slots;
 
-	if (!rc)
-		rc = kit_agree(k, sock);
 	if (!rc)
 		rc = kit_ask_u64(k, sock, VHOST_USER_GET_MAX_MEM_SLOTS, 0, &slots);
 	if (!rc && slots < guest.regions)

@@ -51,10 +51,10 @@ int kit_dial(struct kit *k, unsigned port, struct error *err)
 	return sock;
 }
 
-int kit_connect(struct kit *k, unsigned port, int *ret_sock)
+int kit_connect(struct kit *k, int *ret_sock)
 {
 	struct error err;
-	int sock = kit_dial(k, port, &err);
+	int sock = kit_dial(k, 0, &err);
 
 	if (sock < 0)
 		return kit_fail(k, "%s", err.text);
@@ -79,6 +79,13 @@ int kit_open(struct kit *k, unsigned port, const struct driver_config *config, s
 		return kit_fail(k, "port %u: handshake: %s", port, err.text);
 	k->driver[k->drivers++] = *ret;
 	return CONFORM_PASSED;
+}
+
+int kit_open_running(struct kit *k, const struct driver_config *config, struct driver **ret)
+{
+	int rc = kit_open(k, 0, config, ret);
+
+	return rc ? rc : kit_pump(k, *ret, 0, 1);
 }
 
 int kit_ask(struct kit *k, int sock, uint32_t request, uint32_t flags, const void *payload,
@@ -121,9 +128,6 @@ int kit_in_step(struct kit *k, int sock)
 
 int kit_agree(struct kit *k, int sock)
 {
-	const uint64_t known =
-		BIT(VHOST_USER_PROTOCOL_F_MQ) | BIT(VHOST_USER_PROTOCOL_F_REPLY_ACK) |
-		BIT(VHOST_USER_PROTOCOL_F_CONFIGURE_MEM_SLOTS) | BIT(VHOST_USER_PROTOCOL_F_STATUS);
 	uint64_t features, protocol;
 	int rc = kit_ask_u64(k, sock, VHOST_USER_GET_FEATURES, 0, &features);
 
@@ -131,11 +135,18 @@ int kit_agree(struct kit *k, int sock)
 		rc = kit_ask_u64(k, sock, VHOST_USER_GET_PROTOCOL_FEATURES, 0, &protocol);
 	if (rc)
 		return rc;
-	protocol &= known;
+	protocol &= DRIVER_PROTOCOL_KNOWN;
 	if (channel_send(sock, VHOST_USER_SET_PROTOCOL_FEATURES, VHOST_USER_VERSION, &protocol,
 			 sizeof(protocol), NULL, 0))
 		return kit_fail(k, "SET_PROTOCOL_FEATURES cannot be sent");
 	return CONFORM_PASSED;
+}
+
+int kit_connect_agreed(struct kit *k, int *ret_sock)
+{
+	int rc = kit_connect(k, ret_sock);
+
+	return rc ? rc : kit_agree(k, *ret_sock);
 }
 
 int kit_drain(struct kit *k, struct driver *d, unsigned index)
@@ -188,9 +199,7 @@ bool kit_alive(struct kit *k, struct error *err)
 
 	k->packed = false;
 	k->text[0] = '\0';
-	rc = kit_open(k, 0, NULL, &d);
-	if (!rc)
-		rc = kit_pump(k, d, 0, 1);
+	rc = kit_open_running(k, NULL, &d);
 	if (rc)
 		error_set(err, EIO, "%.150s", k->text);
 	kit_hang_up(k);

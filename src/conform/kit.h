@@ -45,11 +45,14 @@ void kit_hang_up(struct kit *k);
 
 /* A new connection to a port, or -errno. Nothing has been said on it. */
 int kit_dial(struct kit *k, unsigned port, struct error *err);
-/* The same for a case, kept. */
-int kit_connect(struct kit *k, unsigned port, int *ret_sock);
+/* One to port 0 for a case, kept; the second has agreed to what kit_agree() does. */
+int kit_connect(struct kit *k, int *ret_sock);
+int kit_connect_agreed(struct kit *k, int *ret_sock);
 
 /* A driver at a port; `config` NULL: defaults. Asks for packed rings if the case runs on them. */
 int kit_open(struct kit *k, unsigned port, const struct driver_config *config, struct driver **ret);
+/* One at port 0, whose first tx ring is at work: a frame from there was taken. */
+int kit_open_running(struct kit *k, const struct driver_config *config, struct driver **ret);
 
 /* Sends a request and takes its answer, which must be one; or a number of 8 bytes. */
 int kit_ask(struct kit *k, int sock, uint32_t request, uint32_t flags, const void *payload,

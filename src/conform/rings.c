@@ -206,10 +206,8 @@ int case_calls_unwanted(struct kit *k)
 					       ~BIT(VIRTIO_RING_F_EVENT_IDX) };
 	unsigned calls = 0;
 	struct driver *d;
-	int rc = kit_open(k, 0, &c, &d);
+	int rc = kit_open_running(k, &c, &d); /* a first call may be owed from before */
 
-	if (!rc)
-		rc = kit_pump(k, d, 0, 1); /* a first call may be owed from before */
 	if (rc)
 		return rc;
 	called(&d->ring[DRIVER_TX(0)], KIT_QUIET_MS);
@@ -230,10 +228,8 @@ int case_calls_by_index(struct kit *k)
 {
 	struct driver_ring *tx;
 	struct driver *d;
-	int rc = kit_open(k, 0, NULL, &d);
+	int rc = kit_open_running(k, NULL, &d);
 
-	if (!rc)
-		rc = kit_pump(k, d, 0, 1);
 	if (rc)
 		return rc;
 	tx = &d->ring[DRIVER_TX(0)];

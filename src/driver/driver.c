@@ -10,9 +10,6 @@
 #define DEFAULT_TIMEOUT_MS 5000
 #define DEFAULT_RING	   256
 #define DEFAULT_BUFFER	   2048
-#define PROTOCOL_KNOWN                                                          \
-	(BIT(VHOST_USER_PROTOCOL_F_MQ) | BIT(VHOST_USER_PROTOCOL_F_REPLY_ACK) | \
-	 BIT(VHOST_USER_PROTOCOL_F_CONFIGURE_MEM_SLOTS) | BIT(VHOST_USER_PROTOCOL_F_STATUS))
 
 uint64_t driver_features_default(void)
 {
@@ -29,7 +26,7 @@ static void fill_defaults(struct driver_config *c)
 	if (!c->features)
 		c->features = driver_features_default();
 	if (!c->protocol)
-		c->protocol = PROTOCOL_KNOWN;
+		c->protocol = DRIVER_PROTOCOL_KNOWN;
 	if (!(c->quirks & DRIVER_MEM_SLOTS))
 		c->protocol &= ~BIT(VHOST_USER_PROTOCOL_F_CONFIGURE_MEM_SLOTS);
 	if (!c->pairs)

@@ -20,6 +20,11 @@
 #define DRIVER_RX(pair)	 (2u * (pair))
 #define DRIVER_TX(pair)	 (2u * (pair) + 1)
 
+/* vhost-user protocol features. */
+#define DRIVER_PROTOCOL_KNOWN                                                   \
+	(BIT(VHOST_USER_PROTOCOL_F_MQ) | BIT(VHOST_USER_PROTOCOL_F_REPLY_ACK) | \
+	 BIT(VHOST_USER_PROTOCOL_F_CONFIGURE_MEM_SLOTS) | BIT(VHOST_USER_PROTOCOL_F_STATUS))
+
 /* Ways in which real front-ends and guests differ. */
 enum {
 	/* SET_VRING_ENABLE for all rings before features and memory, as QEMU does. */
@@ -51,7 +56,7 @@ struct driver_config {
 	int fd;			      /* a connected socket, taken over */
 	int timeout_ms;		      /* of each step of the handshake; 0: 5000 */
 	uint64_t features;  /* agreed to as far as offered; 0: driver_features_default() */
-	uint64_t protocol;  /* vhost-user protocol features, same; 0: all that it knows */
+	uint64_t protocol;  /* vhost-user protocol features, same; 0: DRIVER_PROTOCOL_KNOWN */
 	unsigned pairs;	    /* 0: 1 */
 	unsigned ring_size; /* 0: 256 */
 	unsigned regions;   /* of memory; 0: 1 */
