@@ -5,23 +5,12 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/unix_socket.h"
 
 #define RETRY_US 2000 /* between attempts to connect */
-
-static int fill_address(const char *path, struct sockaddr_un *ret, struct error *err)
-{
-	if (strlen(path) >= sizeof(ret->sun_path))
-		return error_set(err, ENAMETOOLONG, "%s: longer than %zu bytes", path,
-				 sizeof(ret->sun_path) - 1);
-	memset(ret, 0, sizeof(*ret));
-	ret->sun_family = AF_UNIX;
-	strcpy(ret->sun_path, path);
-	return 0;
-}
 
 /* What is left of `timeout_ms` since `start`, for poll(). */
 static int time_left(uint64_t start, int timeout_ms)
@@ -34,36 +23,29 @@ static int time_left(uint64_t start, int timeout_ms)
 int channel_connect(const char *path, int timeout_ms, struct error *err)
 {
 	uint64_t start = clock_ns();
-	struct sockaddr_un address;
-	int rc = fill_address(path, &address, err);
+	int sock = unix_socket_check(path, err);
 
-	if (rc)
-		return rc;
-	for (;;) {
-		int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-		if (sock < 0)
-			return error_set(err, errno, "socket: %s", strerror(errno));
-		if (!connect(sock, (struct sockaddr *)&address, sizeof(address)))
-			return sock;
-		rc = errno;
-		close(sock);
-		if ((rc != ENOENT && rc != ECONNREFUSED) || !time_left(start, timeout_ms))
-			return error_set(err, rc,
+	if (sock)
+		return sock;
+	while ((sock = unix_socket_connect(path, 0)) < 0) {
+		if ((sock != -ENOENT && sock != -ECONNREFUSED) || !time_left(start, timeout_ms))
+			return error_set(err, -sock,
 					 "%s: cannot connect: %s; start what listens there, as a "
 					 "user who may connect to it",
-					 path, strerror(rc));
+					 path, strerror(-sock));
 		usleep(RETRY_US);
 	}
+	return sock;
 }
 
 int channel_listen(const char *path, struct error *err)
 {
-	struct sockaddr_un address;
-	int sock, rc = fill_address(path, &address, err);
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int sock, rc = unix_socket_check(path, err);
 
 	if (rc)
 		return rc;
+	strcpy(address.sun_path, path);
 	sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (sock < 0)
 		return error_set(err, errno, "socket: %s", strerror(errno));

@@ -35,7 +35,6 @@ struct endpoint {
 	void *ctx;
 	uv_timer_t timer;
 	uv_poll_t poll; /* of the listening socket */
-	bool polls;	/* `poll` was initialised */
 	unsigned open;	/* handles that libuv has not let go of */
 
 	enum { LISTEN, CONNECT, INHERIT } kind;
@@ -269,7 +268,6 @@ int endpoint_open(uv_loop_t *loop, const struct endpoint_config *config,
 	}
 	if (e->kind == LISTEN) {
 		e->poll.data = e;
-		e->polls = true;
 		e->open++;
 	}
 	uv_timer_init(loop, &e->timer);
@@ -318,7 +316,7 @@ void endpoint_pause(struct endpoint *e)
 
 void endpoint_close(struct endpoint *e)
 {
-	if (e->polls)
+	if (e->kind == LISTEN)
 		uv_close((uv_handle_t *)&e->poll, on_closed);
 	uv_close((uv_handle_t *)&e->timer, on_closed);
 	unix_socket_close(&e->listening);
