@@ -165,11 +165,9 @@ static void ring_changed(struct vhost_device *dev, struct vhost_ring *ring)
 	log_up(p);
 }
 
-static const struct vhost_device_hooks device_hooks = { .ring_changed = ring_changed };
-
 /* Sessions */
 
-static void session_ended(void *ctx, const char *reason)
+static void on_session_ended(void *ctx, const char *reason)
 {
 	struct vhost_user_port *p = ctx;
 
@@ -183,18 +181,16 @@ static void session_ended(void *ctx, const char *reason)
 	p->harmful = false;
 }
 
-static const struct session_hooks session_hooks = { .ended = session_ended };
-
 static void endpoint_connected(void *ctx, int fd)
 {
 	struct vhost_user_port *p = ctx;
 	struct error err;
 
 	p->sent_before = vhost_user_sent(p);
-	if (session_start(p->port.env->loop, fd, &p->dev, &p->port.log, &session_hooks, p,
+	if (session_start(p->port.env->loop, fd, &p->dev, &p->port.log, on_session_ended, p,
 			  &p->session, &err)) {
 		close(fd);
-		session_ended(p, err.text);
+		on_session_ended(p, err.text);
 	}
 }
 
@@ -421,7 +417,7 @@ static int vhost_user_create(const struct port_env *env, const char *name,
 	p->config.fd = -1;
 	p->config.mode = 0600;
 	p->config.group = (gid_t)-1;
-	device_init(&p->dev, &device_hooks);
+	device_init(&p->dev, ring_changed);
 	for (unsigned i = 0; i < n && !r; i++) {
 		r = parse_option(p, &options[i], err);
 		has_mode |= !strcmp(options[i].key, "mode");
@@ -506,11 +502,11 @@ static void vhost_user_check(struct port *port, const uint32_t *blocked)
 		return;
 	p->harmful = true;
 	if (p->dev.mem && guest_memory_broken(p->dev.mem))
-		session_fail(p->session, REFUSAL_MEMORY_GONE,
-			     "the front-end took pages of its guest's memory away");
+		session_end(p->session, REFUSAL_MEMORY_GONE,
+			    "the front-end took pages of its guest's memory away");
 	else if (blocked == &p->dev.calls_retired)
-		session_fail(p->session, REFUSAL_CALL_BLOCKED,
-			     "the front-end let a call to its guest block");
+		session_end(p->session, REFUSAL_CALL_BLOCKED,
+			    "the front-end let a call to its guest block");
 	else
 		p->harmful = false;
 }

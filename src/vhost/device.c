@@ -14,10 +14,10 @@
 
 #include "base/rcu.h"
 
-void device_init(struct vhost_device *dev, const struct vhost_device_hooks *hooks)
+void device_init(struct vhost_device *dev, device_ring_changed ring_changed)
 {
 	memset(dev, 0, sizeof(*dev));
-	dev->hooks = hooks;
+	dev->ring_changed = ring_changed;
 	dev->options.offered = features_offered();
 	dev->options.size_max = VIRTQ_SIZE_MAX;
 	dev->options.memory_max_gib = DEVICE_MEMORY_MAX_GIB;

@@ -60,21 +60,16 @@ struct vhost_ring {
 struct vhost_device;
 
 /*
- * What the owner of a device (a port) is told, on the control thread.
+ * What the owner of a device (a port) is told, on the control thread: `ring` began or ceased to
+ * process or drain, began anew, or has another kick descriptor: look at virtq_state() and
+ * ring->kick, and have its worker look at it: its kicks may be off, whatever that believes. Also
+ * when one that processes has another call descriptor: what was published before it came has
+ * perhaps never been called. A kick that goes is announced in three steps: `kick` becomes -1, this
+ * is called, and only then is it closed, because the front-end holds the same eventfd, which would
+ * otherwise stay in an epoll set. So whoever watches the old one takes it out of there before
+ * returning. It must not call back into the device.
  */
-struct vhost_device_hooks {
-	/*
-	 * `ring` began or ceased to process or drain, began anew, or has another kick descriptor:
-	 * look at virtq_state() and ring->kick, and have its worker look at it: its kicks may be
-	 * off, whatever that believes. Also when one that processes has another call
-	 * descriptor: what was published before it came has perhaps never been called. A kick that
-	 * goes is announced in three steps: `kick` becomes -1, this is called, and only then is it
-	 * closed, because the front-end holds the same eventfd, which would otherwise stay in an
-	 * epoll set. So whoever watches the old one takes it out of there before returning. It must
-	 * not call back into the device.
-	 */
-	void (*ring_changed)(struct vhost_device *dev, struct vhost_ring *ring);
-};
+typedef void (*device_ring_changed)(struct vhost_device *dev, struct vhost_ring *ring);
 
 /* What the owner says. */
 struct vhost_device_options {
@@ -87,7 +82,7 @@ struct vhost_device_options {
 };
 
 struct vhost_device {
-	const struct vhost_device_hooks *hooks;
+	device_ring_changed ring_changed; /* NULL: nobody wants to know */
 	struct vhost_device_options options;
 	uint64_t told;		    /* features that were offered in this session */
 	uint64_t features;	    /* agreed; meaningful once `agreed` */
@@ -106,13 +101,13 @@ struct vhost_device {
 };
 
 /* Offers features_offered(), with the limits above. Allocates nothing. */
-void device_init(struct vhost_device *dev, const struct vhost_device_hooks *hooks);
+void device_init(struct vhost_device *dev, device_ring_changed ring_changed);
 /*
  * At any time. Running rings take over the MTU and finish_csum at once. Features that this session
  * was offered stay on offer in it: its front-end has told its guest.
  */
 void device_set_options(struct vhost_device *dev, const struct vhost_device_options *options);
-/* Stops all rings; they are freed after a grace period. The hook is still called. */
+/* Stops all rings, of which the owner is told; they are freed after a grace period. */
 void device_destroy(struct vhost_device *dev);
 
 /* Ends a session: rings stopped, descriptors closed, memory unmapped, features forgotten. */
@@ -123,9 +118,6 @@ void device_reset(struct vhost_device *dev);
  * is unchanged by a request that failed. `fd`s are taken over on success only, mappings never (the
  * device takes references of its own). refusal_of() has a name for each errno.
  */
-
-/* Bytes of guest memory that are mapped. */
-uint64_t device_memory(const struct vhost_device *dev);
 
 /* What to offer, which is noted. */
 uint64_t device_offer(struct vhost_device *dev);
@@ -176,6 +168,9 @@ uint8_t device_status(const struct vhost_device *dev);
 /* The lowest ring that the guest has made senseless, or -1. */
 int device_broken_ring(const struct vhost_device *dev);
 int device_set_front_mtu(struct vhost_device *dev, uint64_t mtu, struct error *err);
+
+/* Bytes of guest memory that are mapped. */
+uint64_t device_memory(const struct vhost_device *dev);
 
 /* The smaller of the owner's limit and the front-end's; 0: no limit. */
 uint16_t device_mtu(const struct vhost_device *dev);

@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -81,8 +80,8 @@ static void tell(struct vhost_device *dev, struct vhost_ring *ring)
 	ring->news = false;
 	ring->told_state = state;
 	ring->told_kick = ring->kick;
-	if (dev->hooks)
-		dev->hooks->ring_changed(dev, ring);
+	if (dev->ring_changed)
+		dev->ring_changed(dev, ring);
 }
 
 static bool is_packed(const struct vhost_device *dev)

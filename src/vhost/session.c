@@ -17,7 +17,7 @@
  *
  * The end of a session has two halves: session_end() closes and resets everything at once and tells
  * the owner; the memory goes when libuv has let go of it. In between `over` is set, and whoever
- * called a hook looks at it before going on.
+ * called it looks at that before going on.
  */
 #include "vhost/session.h"
 
@@ -48,7 +48,7 @@ struct session {
 	int fd;
 	struct vhost_device *dev;
 	struct log_source *log;
-	const struct session_hooks *hooks;
+	session_ended ended;
 	void *ctx;
 	bool over;
 	bool spoke; /* a whole message came */
@@ -89,7 +89,7 @@ static void session_close(struct session *s)
 	device_reset(s->dev);
 }
 
-static void session_end(struct session *s, enum refusal why, const char *reason)
+void session_end(struct session *s, enum refusal why, const char *reason)
 {
 	if (s->over)
 		return;
@@ -100,18 +100,13 @@ static void session_end(struct session *s, enum refusal why, const char *reason)
 		log_event(s->spoke ? LOG_INFO : LOG_DEBUG, s->log,
 			  "the front-end closed its connection");
 	session_close(s);
-	s->hooks->ended(s->ctx, reason);
+	s->ended(s->ctx, reason);
 }
 
 void session_stop(struct session *s)
 {
 	if (!s->over)
 		session_close(s);
-}
-
-void session_fail(struct session *s, enum refusal why, const char *reason)
-{
-	session_end(s, why, reason);
 }
 
 /* Sending */
@@ -413,8 +408,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
 }
 
 int session_start(uv_loop_t *loop, int fd, struct vhost_device *dev, struct log_source *log,
-		  const struct session_hooks *hooks, void *ctx, struct session **ret,
-		  struct error *err)
+		  session_ended ended, void *ctx, struct session **ret, struct error *err)
 {
 	struct session *s;
 	int r;
@@ -429,7 +423,7 @@ int session_start(uv_loop_t *loop, int fd, struct vhost_device *dev, struct log_
 	s->fd = fd;
 	s->dev = dev;
 	s->log = log;
-	s->hooks = hooks;
+	s->ended = ended;
 	s->ctx = ctx;
 	s->poll.data = s;
 	r = uv_poll_init(loop, &s->poll, fd);

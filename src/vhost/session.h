@@ -19,29 +19,26 @@
 
 struct session;
 
-struct session_hooks {
-	/*
-	 * The session is over and frees itself after this returns. `reason` is "" for a clean close
-	 * by the front-end, else one line for a person.
-	 */
-	void (*ended)(void *ctx, const char *reason);
-};
+/*
+ * The session is over and frees itself after this returns. `reason` is "" for a clean close by the
+ * front-end, else one line for a person.
+ */
+typedef void (*session_ended)(void *ctx, const char *reason);
 
 /*
  * Takes over `fd`, a connected stream socket. `log` (the port's) must outlive the session. 0 or a
  * negative errno, `fd` then stays the caller's.
  */
 int session_start(uv_loop_t *loop, int fd, struct vhost_device *dev, struct log_source *log,
-		  const struct session_hooks *hooks, void *ctx, struct session **ret,
-		  struct error *err);
+		  session_ended ended, void *ctx, struct session **ret, struct error *err);
 
 /*
- * Ends it from this side: device_reset(), no `ended` call. May be called from within a session's
- * hook, but not from within the device's.
+ * Ends it from this side: device_reset(), and `ended` is not called. May be called from within
+ * `ended`, but not from within ring_changed().
  */
 void session_stop(struct session *session);
 
-/* Ends it as the front-end's fault: logged once, then as if it had closed (`ended` is called). */
-void session_fail(struct session *session, enum refusal why, const char *reason);
+/* Ends it for `why`: logged once with `reason`, if there is one, and then `ended` is called. */
+void session_end(struct session *session, enum refusal why, const char *reason);
 
 #endif

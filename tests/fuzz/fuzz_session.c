@@ -319,7 +319,6 @@ static void check_nothing_is_left(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const struct session_hooks hooks = { .ended = on_ended };
 	static struct log_source source = { .name = "fuzz" };
 	struct source s = { data, size };
 	struct session *session;
@@ -335,13 +334,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	sent.in_step = true;
 	ended = 0;
 	fuzz_check(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
-	fuzz_check(!session_start(&loop, pair[1], &dev, &source, &hooks, NULL, &session, &err));
+	fuzz_check(!session_start(&loop, pair[1], &dev, &source, on_ended, NULL, &session, &err));
 	while (s.left && !ended) {
 		operate(pair[0], &s);
 		turn();
 		read_answers(pair[0]);
 		if (!ended && dev.mem && guest_memory_broken(dev.mem))
-			session_fail(session, REFUSAL_MEMORY_GONE, "its memory went away");
+			session_end(session, REFUSAL_MEMORY_GONE, "its memory went away");
 	}
 	close(pair[0]);
 	turn();

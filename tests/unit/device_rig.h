@@ -37,15 +37,13 @@ static inline void ring_changed(struct vhost_device *dev, struct vhost_ring *rin
 	rig->watched = ring->kick;
 }
 
-static const struct vhost_device_hooks hooks = { .ring_changed = ring_changed };
-
 static inline int setup(void **state)
 {
 	rig = calloc(1, sizeof(*rig));
 	rig->mem_fd = memory_fd(MEMORY_SIZE);
 	rig->base = mmap(NULL, MEMORY_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, rig->mem_fd, 0);
 	rig->watched = -1;
-	device_init(&rig->dev, &hooks);
+	device_init(&rig->dev, ring_changed);
 	return 0;
 }
 

@@ -44,10 +44,9 @@ static inline void rig_turn(void)
 		uv_run(&rig->loop, UV_RUN_NOWAIT);
 }
 
-/* A new connection. The loop does not turn, so this is for hooks as well. */
+/* A new connection. The loop does not turn, so this may be called when one has ended. */
 static inline void rig_start(void)
 {
-	static const struct session_hooks hooks = { .ended = rig_ended };
 	static struct log_source log = { .name = "p0" };
 	struct error err;
 	int pair[2];
@@ -55,7 +54,7 @@ static inline void rig_start(void)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
 	rig->fd = pair[0];
 	rig->ended = 0;
-	assert_int_equal(session_start(&rig->loop, pair[1], &rig->dev, &log, &hooks, NULL,
+	assert_int_equal(session_start(&rig->loop, pair[1], &rig->dev, &log, rig_ended, NULL,
 				       &rig->session, &err),
 			 0);
 }

@@ -148,7 +148,7 @@ static void never_reads(void)
 
 static void memory_goes(void)
 {
-	session_fail(rig->session, REFUSAL_MEMORY_GONE, "gone");
+	session_end(rig->session, REFUSAL_MEMORY_GONE, "gone");
 }
 
 static void sends_too_much(void)

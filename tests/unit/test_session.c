@@ -447,7 +447,7 @@ static void stop_session(void)
 
 static void fail_session(void)
 {
-	session_fail(rig->session, REFUSAL_MEMORY_GONE, "enough");
+	session_end(rig->session, REFUSAL_MEMORY_GONE, "enough");
 }
 
 static void sessions_may_be_stopped_failed_and_started_within_the_hook(void **state)
@@ -477,7 +477,7 @@ static void sessions_may_be_stopped_failed_and_started_within_the_hook(void **st
 	hang_up();
 	assert_true(rig_alive());
 	assert_int_equal(rig_get(VHOST_USER_GET_QUEUE_NUM), VHOST_PAIRS_MAX);
-	session_fail(rig->session, REFUSAL_CALL_BLOCKED, "by control");
+	session_end(rig->session, REFUSAL_CALL_BLOCKED, "by control");
 	assert_int_equal(rig->ended, 1);
 }
 
