@@ -62,14 +62,18 @@ static bool add_overflows(uint64_t a, uint64_t b)
 	return a + b < a;
 }
 
+bool guest_is_memory_file(int fd)
+{
+	return fcntl(fd, F_GET_SEALS) >= 0; /* memfd, tmpfs and hugetlbfs have them, nothing else */
+}
+
 static int check_file(int fd, uint64_t end, size_t *ret_page, struct error *err)
 {
 	struct statfs fs;
 	struct stat st;
 	int flags = fcntl(fd, F_GETFL);
 
-	/* Only such files have seals, and no server is asked for them. */
-	if (fcntl(fd, F_GET_SEALS) < 0)
+	if (!guest_is_memory_file(fd))
 		return error_set(
 			err, EBADF,
 			"memory region is not a memfd, on tmpfs or on hugetlbfs; use QEMU's "

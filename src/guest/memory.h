@@ -34,6 +34,9 @@ struct guest_region_desc {
 
 struct guest_mapping;
 
+/* In shared memory or on hugetlbfs: nobody else is asked, whatever is done with it. */
+bool guest_is_memory_file(int fd);
+
 /*
  * Maps a region. The file must be a memfd, on tmpfs or on hugetlbfs, opened for reading and
  * writing, and long enough. `fd` stays the caller's. Returns 0 with one reference in *ret, or a

@@ -2,7 +2,6 @@
 #include "vhost/foreign.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "guest/memory.h"
 
 struct foreign {
 	uint32_t refs; /* the owner's, and one for each descriptor that is not closed yet */
@@ -38,11 +38,6 @@ static int name_of(int fd, char name[32])
 	return 0;
 }
 
-bool foreign_is_memory(int fd)
-{
-	return fcntl(fd, F_GET_SEALS) >= 0; /* memfd, tmpfs and hugetlbfs have them, nothing else */
-}
-
 int foreign_is_eventfd(int fd)
 {
 	char name[32];
@@ -55,9 +50,8 @@ static bool closes_at_once(int fd)
 {
 	char name[32];
 
-	return foreign_is_memory(fd) ||
-	       (!name_of(fd, name) &&
-		(!strcmp(name, "anon_inode:[eventfd]") || !strncmp(name, "pipe:", 5)));
+	return guest_is_memory_file(fd) || foreign_is_eventfd(fd) > 0 ||
+	       (!name_of(fd, name) && !strncmp(name, "pipe:", 5));
 }
 
 void foreign_put(struct foreign *f)

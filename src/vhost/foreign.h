@@ -26,7 +26,5 @@ void foreign_put(struct foreign *f);
 
 /* True, false, or a negative errno: it cannot be told, for there is no /proc. */
 int foreign_is_eventfd(int fd);
-/* In shared memory or on hugetlbfs: whatever is done with it, nobody else is asked. */
-bool foreign_is_memory(int fd);
 
 #endif

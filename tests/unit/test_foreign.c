@@ -41,9 +41,9 @@ static void only_shared_memory_is_memory(void **state)
 	int memory = memory_fd(4096), zero = open("/dev/zero", O_RDWR), exe;
 
 	exe = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	assert_true(foreign_is_memory(memory));
-	assert_false(foreign_is_memory(zero));
-	assert_false(foreign_is_memory(exe));
+	assert_true(guest_is_memory_file(memory));
+	assert_false(guest_is_memory_file(zero));
+	assert_false(guest_is_memory_file(exe));
 	close(memory);
 	close(zero);
 	close(exe);
