@@ -74,8 +74,8 @@ static void become_switch(struct child *c, const char *poll)
 	int log = open(c->log, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 
 	for (unsigned i = 0; i < 2; i++)
-		snprintf(port[i], sizeof(port[i]), "%c vhost-user listen=%s", "ab"[i],
-			 c -> socket[i]);
+		snprintf(port[i], sizeof(port[i]), "%c vhost-user listen=%s", 'a' + (int)i,
+			 c->socket[i]);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	sigprocmask(SIG_SETMASK, &c->unblocked, NULL);
 	if (log >= 0)

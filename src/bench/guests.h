@@ -25,12 +25,11 @@
 #include "bench/histogram.h"
 #include "driver/driver.h"
 
-#define GUESTS_SIZE_MIN	   60
-#define GUESTS_SIZE_MAX	   9216
-#define GUESTS_IMIX	   0u	  /* as a size: 64, 570 and 1518 bytes, 7 to 4 to 1 */
-#define GUESTS_TSO	   65214u /* as a size: TCP to be cut, 45 segments of 1448 bytes */
-#define GUESTS_MACS_MAX	   65535
-#define GUESTS_ENTRIES_MAX 32768
+#define GUESTS_SIZE_MIN 60
+#define GUESTS_SIZE_MAX 9216
+#define GUESTS_IMIX	0u     /* as a size: 64, 570 and 1518 bytes, 7 to 4 to 1 */
+#define GUESTS_TSO	65214u /* as a size: TCP to be cut, 45 segments of 1448 bytes */
+#define GUESTS_MACS_MAX 65535
 
 #define FRAME_BUFFERS_MAX 20 /* pieces of a frame in any form, its header among them */
 

@@ -14,6 +14,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "bench/figures.h"
 #include "bench/line.h"
 
 #define STRETCH	    64 /* round trips */
@@ -85,13 +86,6 @@ static void *ask(void *arg)
 	return NULL;
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* The median time there and back, asleep or awake. */
 static double round_trip(bool asleep)
 {
@@ -113,10 +107,8 @@ static double round_trip(bool asleep)
 			say(&line->ping, line->ping_fd, STOP);
 		pthread_join(answering, NULL);
 	}
-	if (line->n) {
-		qsort(line->stretch, line->n, sizeof(line->stretch[0]), by_value);
-		median = line->stretch[line->n / 2];
-	}
+	if (line->n)
+		median = figures_median(line->stretch, line->n);
 	if (line->ping_fd >= 0)
 		close(line->ping_fd);
 	if (line->pong_fd >= 0)
