@@ -12,9 +12,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/clock.h"
 #include "bench/child.h"
 #include "bench/figures.h"
 #include "bench/load.h"

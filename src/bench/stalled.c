@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 bool stalled_waits(struct guests *g)
 {

@@ -3,7 +3,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "conform/cases.h"
 
 /* Published and kicked, with nobody to wait for. */

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/landlock.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
