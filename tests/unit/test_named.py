@@ -1,19 +1,26 @@
 #!/usr/bin/env python3
-"""The threat model names what stops each attempt, and the tests that show it; all of these exist."""
+"""What the documents name is there: functions and files of the sources, and tests."""
 import re
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+NAME = r"`([\w/.]+)`"
 sys.path.insert(0, str(ROOT))
 from rig.tap import Tap  # noqa: E402
 
 
 def rows():
-    """attempt, what happens, where, test"""
+    """Of the threat model: attempt, what happens, where, test."""
     lines = (ROOT / "docs" / "threat-model.md").read_text().splitlines()
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")]
     return [row for row in cells if len(row) == 4 and row[0] != "attempt" and not row[0].startswith("---")]
+
+
+def is_there(name, sources):
+    if "." in name:
+        return any(str(path).endswith("/" + name) for path in sources)
+    return any(re.search(rf"\b{name}\b", text) for text in sources.values())
 
 
 def main():
@@ -23,10 +30,8 @@ def main():
         assert len(rows()) > 20, len(rows())
         for attempt, answer, where, _ in rows():
             assert answer, attempt
-            for name in re.findall(r"`([\w/.]+)`", where):
-                found = any(str(path).endswith("/" + name) for path in sources) if "." in name else \
-                    any(re.search(rf"\b{name}\b", text) for text in sources.values())
-                assert found, f"{attempt}: there is no {name}"
+            for name in re.findall(NAME, where):
+                assert is_there(name, sources), f"{attempt}: there is no {name}"
     with tap.test("each attempt has a test that exists"):
         for attempt, _, _, tests in rows():
             files = re.findall(r"`(\w+/\w+\.\w+)`([^;]*)", tests)
@@ -36,6 +41,11 @@ def main():
                 assert path.is_file(), f"{attempt}: there is no {name}"
                 for case in re.findall(r"`(\w+)`", cases):
                     assert re.search(rf"\({case}[,)]", path.read_text()), f"{attempt}: {name} has no {case}"
+    with tap.test("the way of a frame leads through functions that are there"):
+        names = re.findall(NAME, (ROOT / "docs" / "life-of-a-frame.md").read_text())
+        assert len(names) > 30, len(names)
+        for name in names:
+            assert is_there(name, sources), f"there is no {name}"
     tap.plan()
     return 1 if tap.failed else 0
 
