@@ -31,17 +31,13 @@ static inline uint64_t clock_cycles(void)
 #endif
 }
 
-/* How long ago `then` was. Counters of two cores may differ by a little: never take that for an
- * age.
- */
+/* How long ago `then` was. Counters of two cores may differ a little, which is no age. */
 static inline uint64_t clock_since(uint64_t then, uint64_t now)
 {
 	return now > then ? now - then : 0;
 }
 
-/*
- * Measured once, in about 10 ms, by the first caller: call it before the threads start.
- */
+/* Measured once, in about 10 ms, by the first caller: call it before the threads start. */
 uint64_t clock_cycles_per_us(void);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a counter is called by programs, and what it means to people; tables of them are indexed by
- * an enum. */
+/* What a counter is called by programs, and what it means to people. */
 #ifndef RINGWAY_BASE_REASON_H
 #define RINGWAY_BASE_REASON_H
 

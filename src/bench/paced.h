@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `ringway bench --latency`: how late frames are, and what that costs, with workers of two kinds.
- */
+/* `ringway bench --latency`: how late frames are, and what that costs, by workers of two kinds. */
 #ifndef RINGWAY_BENCH_PACED_H
 #define RINGWAY_BENCH_PACED_H
 

@@ -31,8 +31,7 @@ int cmd_usage(const char *name, const char *fmt, ...) printf_like(2, 3);
 /* The same, of what another command's help explains: "see 'ringway TOPIC --help'". */
 int cmd_usage_of(const char *name, const char *topic, const char *fmt, ...) printf_like(3, 4);
 
-/* The same for an option that getopt_long() did not like: `how` is the '?' or ':' that it returned
- * (opterr is 0). */
+/* The same of an option for which getopt_long() returned `how`, '?' or ':'; opterr is 0. */
 int cmd_bad_option(const char *name, int how, char **argv);
 
 struct cmd_options {

@@ -15,8 +15,7 @@
 
 #define STOP_MS 3000
 
-/* Whether somebody listens there already is the back-end's own affair, a file that is in its way is
- * not. */
+/* That somebody listens there is the back-end's own affair, a file in its way is not. */
 static int make_way(const char *path, struct error *err)
 {
 	int r = unix_socket_remove_stale(path, err);

@@ -128,8 +128,7 @@ static int add_indirect(struct driver_ring *r, const struct driver_piece *pieces
 		ring_write_desc(&table[i], ring_gpa(r, pieces[i].at), pieces[i].len,
 				(uint16_t)flags, (uint16_t)(i + 1 < n ? i + 1 : 0));
 		if (r->packed) {
-			/* 2.8.7: only the direction counts, and it is where a split one has `next`.
-			 */
+			/* 2.8.7: only the direction counts, where a split one has `next`. */
 			table[i].next = flags & VRING_DESC_F_WRITE;
 			table[i].flags = 0;
 		}

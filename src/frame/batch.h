@@ -16,12 +16,10 @@
 #include "net/ip.h"
 #include "net/vnet_hdr.h"
 
-#define BATCH_FRAMES 32u /* bursts of 16 cost 1.08 times, 64 gain nothing (docs/performance.md) */
-#define BATCH_SPANS                                                                  \
-	2048u /* a chain that needs more is dropped, one that does not fit now waits \
-	       */
-#define SNAPSHOT_COPIED 128u /* virtio-net header and first bytes, together */
-#define SNAPSHOT_ROOM	256u /* room for edits to come, which may lengthen the headers */
+#define BATCH_FRAMES	32u /* bursts of 16 cost 1.08 times, 64 gain nothing (docs/performance.md) */
+#define BATCH_SPANS	2048u /* a chain of more is dropped, one that does not fit now waits */
+#define SNAPSHOT_COPIED 128u  /* virtio-net header and first bytes, together */
+#define SNAPSHOT_ROOM	256u  /* room for edits to come, which may lengthen the headers */
 
 /* A stretch of a guest's memory (or, in a held batch, of private memory). */
 struct span {

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading and writing frames that lie in several spans, piece by piece. Workers, under the lock of
+ * the ring whose guest's memory it is; whoever moves a cursor knows that the bytes are there.
+ */
 #ifndef RINGWAY_FRAME_CURSOR_H
 #define RINGWAY_FRAME_CURSOR_H
 

@@ -149,8 +149,8 @@ static inline void copy_any(void *to, const void *from, size_t n)
 		copy_small(to, from, n);
 	else
 		memcpy(to, from, n);
-	compiler_barrier(); /* what was copied in is looked at in the copy, never again in the guest
-			     */
+	/* What was copied in is looked at in the copy, and never again in the guest. */
+	compiler_barrier();
 }
 
 static inline void guest_copy_in(void *to, uintptr_t from, size_t n)

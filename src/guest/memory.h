@@ -58,8 +58,7 @@ struct guest_memory {
 	unsigned shift;	    /* gpa >> shift indexes `first` */
 	uint64_t limit;	    /* no region ends above */
 	uint8_t first[256]; /* the first region that ends above the start of this stretch */
-	struct guest_region
-		region[GUEST_REGIONS_MAX + 1]; /* by gpa; behind the last an empty one */
+	struct guest_region region[GUEST_REGIONS_MAX + 1]; /* by gpa; behind them an empty one */
 	struct guest_mapping *mapping[GUEST_REGIONS_MAX];
 };
 

@@ -19,8 +19,7 @@ static inline bool mac_is_group(uint64_t mac)
 	return mac >> 40 & 1;
 }
 
-/* The first byte on the wire is the most significant of the 48 bits; two more are there to be read.
- */
+/* The first byte on the wire is the most significant of the 48 bits. Reads two bytes more. */
 static inline uint64_t mac_load(const uint8_t *bytes)
 {
 	uint64_t word;

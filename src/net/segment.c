@@ -124,8 +124,7 @@ void segment_finish(const struct segments *s, uint8_t *header, const struct chec
 	struct checksum c = *payload;
 	uint16_t sum;
 
-	/* The transport's header has an even length, so its words are in step with the payload's.
-	 */
+	/* The header has an even length, so its words are in step with the payload's. */
 	c.odd = false;
 	checksum_add(&c, header + s->l4, s->header_len - s->l4);
 	sum = checksum_finish(&c, s->csum_offset);

@@ -13,8 +13,7 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the header's fields are little-endian");
 
-/* A hint, which drivers get wrong: no shorter than what must be edited, no longer than the frame.
- */
+/* A hint, often wrong: made no shorter than what must be edited, no longer than the frame. */
 static uint16_t hdr_len_bound(uint32_t hint, uint32_t csum_end, uint32_t frame_len)
 {
 	uint32_t longest = MIN(frame_len, (uint32_t)UINT16_MAX);

@@ -13,8 +13,7 @@ void steer_note(struct steer_table *table, uint32_t flow, unsigned pair)
 {
 	uint8_t *entry = &table->pair[flow % STEER_BUCKETS];
 
-	/* Written only when it changes, or each frame would take the line from the other workers.
-	 */
+	/* Only when it changes, or each frame would take the line from the other workers. */
 	if (load_relaxed(entry) != pair + 1)
 		store_relaxed(entry, (uint8_t)(pair + 1));
 }

@@ -79,8 +79,7 @@ static void cancel(struct tap_io *io, struct tap_op *ops, unsigned n, unsigned l
 	}
 }
 
-/* Runs operations in the ring; how many of them have a result, which is all but if the ring fails.
- */
+/* Runs operations in the ring; how many of them have a result: all, unless the ring fails. */
 static unsigned run_ring(struct tap_io *io, struct tap_op *ops, unsigned n, int opcode)
 {
 	unsigned taken = 0, done;

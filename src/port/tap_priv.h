@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the control side (tap.c) and the datapath side (tap_data.c) of the port share. */
+/* What control (tap.c) and datapath (tap_data.c) of the port share. */
 #ifndef RINGWAY_PORT_TAP_PRIV_H
 #define RINGWAY_PORT_TAP_PRIV_H
 
@@ -45,8 +45,7 @@ struct tap_ingress {
 struct tap_egress {
 	pthread_mutex_t lock;
 	struct tap_io io;
-	struct iovec
-		*iov; /* pieces of a whole batch, or of as many segments as are written at once */
+	struct iovec *iov; /* pieces of a batch, or of as many segments as are written at once */
 	struct virtio_net_hdr_mrg_rxbuf hdr[TAP_IO_MAX];
 	uint8_t head[TAP_IO_MAX][SNAPSHOT_ROOM]; /* of segments */
 	uint64_t segments;			 /* made of some of the frames */

@@ -7,8 +7,7 @@
 #include "port/spread.h"
 #include "port/vhost_user_priv.h"
 
-/* Notes on which pair the guest sends its flows, if it has a choice and receives on that pair too.
- */
+/* Notes on which pair the guest sends its flows, if it receives on that pair too. */
 static void note_flows(struct vhost_user_port *p, const struct rx_set *rx, struct batch *b,
 		       unsigned pair)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the control side (vhost_user.c) and the datapath side (vhost_user_data.c) of the port share.
- */
+/* What control (vhost_user.c) and datapath (vhost_user_data.c) of the port share. */
 #ifndef RINGWAY_PORT_VHOST_USER_PRIV_H
 #define RINGWAY_PORT_VHOST_USER_PRIV_H
 

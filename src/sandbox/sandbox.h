@@ -23,8 +23,7 @@
 #include "base/error.h"
 
 struct sandbox {
-	const char *const *dirs; /* where sockets are made and removed; those that are missing are
-				    left out */
+	const char *const *dirs; /* where sockets are made and removed, as far as they are there */
 	unsigned n_dirs;
 	bool taps_later; /* keeps CAP_NET_ADMIN, if it is there, and io_uring_setup() */
 };

@@ -37,8 +37,7 @@ struct port *switch_find(struct vswitch *sw, const char *name);
 /* Once a second, control thread: the clock of learning, and ageing. */
 void switch_tick(struct vswitch *sw, uint32_t now);
 
-/* Worker. All frames of `b`, which came from `queue` (whose lock is held). `now` is clock_cycles().
- */
+/* Worker. All frames of `b`, from `queue`, whose lock is held. `now` is clock_cycles(). */
 void switch_forward(struct vswitch *sw, struct port_queue *queue, struct batch *b,
 		    struct virtq_calls *calls, uint64_t now);
 

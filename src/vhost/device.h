@@ -129,8 +129,7 @@ uint64_t device_offer(struct vhost_device *dev);
  */
 int device_set_features(struct vhost_device *dev, uint64_t features, struct error *err);
 int device_set_protocol_features(struct vhost_device *dev, uint64_t features, struct error *err);
-/* All rings move to the new table at once; one that is not in it stops until a later table has it.
- */
+/* All rings move to the new table at once; one that is not in it stops until a table has it. */
 int device_set_memory(struct vhost_device *dev, struct guest_mapping *const *mappings, unsigned n,
 		      struct error *err);
 /*

@@ -130,8 +130,7 @@ static size_t send_some(struct session *s, const void *bytes, size_t n)
 	if (sent >= 0)
 		return (size_t)sent;
 	if (errno != EAGAIN)
-		session_end(s, REFUSAL_NONE,
-			    ""); /* it asked, and was gone before it was answered */
+		session_end(s, REFUSAL_NONE, ""); /* it asked, and was gone */
 	return 0;
 }
 

@@ -27,8 +27,7 @@
 #define RETRY_MIN_MS 100u
 #define RETRY_MAX_MS 1000u
 #define ANOTHER_MS   1000u
-#define LONG_ENOUGH_NS \
-	2000000000ull /* a session that lasted so long did not end in its handshake */
+#define HANDSHAKE_NS 2000000000ull /* a session that lasts longer got beyond it */
 
 struct endpoint {
 	const struct endpoint_hooks *hooks;
@@ -289,7 +288,7 @@ void endpoint_resume(struct endpoint *e)
 		break;
 	case CONNECT:
 		/* Never at once: a front-end that ends each session would keep us busy. */
-		if (clock_ns() - e->given_at > LONG_ENOUGH_NS)
+		if (clock_ns() - e->given_at > HANDSHAKE_NS)
 			e->delay_ms = RETRY_MIN_MS;
 		uv_timer_start(&e->timer, on_timer, e->delay_ms, 0);
 		e->delay_ms = MIN(e->delay_ms * 2, RETRY_MAX_MS);
