@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /* The guests at work: frames in and out. Everything here costs time of the measured kind. */
 #include "bench/guests.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /* The guests' beginning and end: connecting, buffers, and the way to each other. */
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /*
  * How far two CPUs are apart: one thread writes a number, the other writes it back, both watching
  * or both asleep until they are woken.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A closed loop: a fixed number of frames is under way. So both directions are loaded, the switch
  * is never flooded, and a frame that is lost is made good by a new one. Few frames under way make

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The whole measurement: a switch with one worker as a child process, two ports, and every load
  * several times, interleaved, so that a machine that drifts hurts all of them alike.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /*
  * `ringway bench load`, `ringway bench latency`: load two vhost-user ports, of whatever switch.
  * `ringway bench`: the whole measurement with a switch of its own (bench/table.c).

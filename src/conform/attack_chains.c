@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A guest that makes chains which there cannot be. What becomes of the ring is the back-end's
  * choice: the connection may end, the chain may come back or not. But what it says must be true,

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A front-end that says what it must not. The back-end may end the connection, refuse, or look over
  * it; it must not say that it did what cannot be done, and it serves whoever comes next.

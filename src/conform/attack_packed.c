@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /* A guest that writes into its packed rings what there cannot be; as in attack_chains.c. */
 #include "conform/cases.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>

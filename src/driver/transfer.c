@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The driver's frames: cutting buffers into descriptors, sending, receiving, merging.
  *

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What changes under a queue that sleeps, and under a worker that hangs: whoever believes that
  * nothing has changed loses frames, calls or the whole switch.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /* Frames of every length, over buffers of every kind; what does not fit is dropped by name. */
 #include "harness.h"
 

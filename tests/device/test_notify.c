@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /* Kicks and calls: none too many, none too late, and none that must come first. */
 #include "harness.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Unlike drivers meet: whatever one may send, the other gets in a form that it agreed to, complete
  * and with right checksums, or it is dropped by name and nothing else is harmed.

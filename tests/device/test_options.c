@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /* Options of vhost-user ports, changed while the switch runs, and what guests and people get. */
 #include "unlike.h"
 

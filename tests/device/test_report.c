@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /* What the switch says of itself: why a port carries nothing, and counters that add up exactly. */
 #include "harness.h"
 

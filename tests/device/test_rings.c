@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /* Rings of every size, chains of every shape, every feature: frames pass whole and in order. */
 #include "harness.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Large frames for receivers with less room: their segments come as there are buffers, in order and
  * once, and what does not come is counted.

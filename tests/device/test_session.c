@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /* Front-ends that set up, stop, resume, leave and come again, each in its own way. */
 #include "harness.h"
 

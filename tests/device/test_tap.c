@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What a guest sends reaches the host byte for byte, and back; what the host's kernel does not want
  * costs nobody anything. In a network namespace of its own, with a packet socket at the host's end

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Everything at once, for the thread sanitizer: traffic, front-ends that come and go (half of them
  * in the middle of a handshake), ports that are added and deleted, and statistics that are read

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Lengths, counts and headers that go to the limit and beyond, in what guests send and in the
  * buffers that they post: each is bounded, counted, and harms nobody else.

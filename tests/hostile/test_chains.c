@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Malformed chains: each costs its own chain, is returned with length 0 and counted by its name,
  * and the next hundred frames pass.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Front-ends at port 2 that get the protocol wrong in a million ways (in a sample of them unless
  * RINGWAY_TEST_FULL is set): sequences of messages that set a device up, with something missing,

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Guests and front-ends that change what they share while it is used: rings, buffers, memory files,
  * descriptors. The attacker is at port 2; ports 0 and 1 must not notice.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Front-ends that say anything at all. Port 2 is talked to; ports 0 and 1 pass frames all the time,
  * no descriptor is lost, and whoever comes next to port 2 is served.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Well-formed messages in any order and any state, while the rings that they are about run: each is
  * answered once, and nothing is left of a session but its guest's confusion. Port 2 is confused;

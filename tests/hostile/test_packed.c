@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Packed rings of a hostile guest: descriptors, ids, flags and wrap bits of any content, written at
  * any time. Whatever comes of it is that guest's alone.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A guest at port 2 makes up a million chains, headers, indexes and event fields (a sample of them
  * unless RINGWAY_TEST_FULL is set), in a thread of its own. Traffic between ports 0 and 1 loses

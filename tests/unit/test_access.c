@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What the device does to a guest's memory and in which order, access by access, on both ring
  * formats. The device has a mapping of its own, which is watched; the test looks and writes through

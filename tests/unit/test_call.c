@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /* The calling policy, from tables: bursts that come so often in, how late and how often looks are
  * out. */
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /* A receiver that agrees to something else while a frame is half delivered to it. */
 #include "device_rig.h"
 #include "plain_net.h"

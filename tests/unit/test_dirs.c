@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /* Which sockets are in an allowed directory, by whatever name. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The driver's ring against a device played by hand: what it writes, when it kicks, and that a
  * device that lies breaks the ring and nothing else.

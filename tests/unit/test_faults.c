@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What hardly ever fails does so once, wherever the control thread asks for it: the life of a
  * switch with a front-end, of a tap, and the way into the sandbox, again and again with the next

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /* Medians and ratios of a few runs, from tables. */
 #include <setjmp.h>
 #include <stdarg.h>

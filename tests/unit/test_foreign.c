@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /* Descriptors that a front-end sent: which are what, and that closing one holds up nobody. */
 #include "vhost_rig.h"
 

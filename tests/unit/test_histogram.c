@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /* The histogram against the same samples, sorted. */
 #include <setjmp.h>
 #include <stdarg.h>

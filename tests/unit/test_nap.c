@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /* The policy of naps, from what a worker moves between two sleeps. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The policies that poll and call, with recorded traces: when frames really came to a queue, what
  * would a worker have done, and what does that cost?

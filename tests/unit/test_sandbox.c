@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What is left to a process that has confined itself. Each attempt is a child's: it enters the
  * sandbox, tries, and tells by its end what came of it.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /* Shares of a worker, from turns of queues that always have work. */
 #include <setjmp.h>
 #include <stdarg.h>

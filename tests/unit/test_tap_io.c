@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Batches of reads and writes, by io_uring and by plain calls alike: each has its own result, and
  * nothing is left under way. A pair of datagram sockets stands for the tap, and a terminal for one
