@@ -376,11 +376,14 @@ static void send_large(struct driver *a)
 	driver_reclaim(a, 0);
 }
 
-/* Ports 0, 1 and 2: a full-featured sender, one with small buffers, one with no buffers at first.
- */
-static void every_frame_is_counted_once_on_each_side(void **state)
+/* Ports 0, 1 and 2: a full-featured sender, one with small buffers, one with none at first. */
+struct ports {
+	struct driver *a, *b, *c;
+	struct tally tally[PORTS];
+};
+
+static struct ports open_ports(struct rig *rig)
 {
-	struct rig *rig = *state;
 	struct driver_config large = { .features = driver_features_default() |
 						   BIT(VIRTIO_NET_F_CSUM) |
 						   BIT(VIRTIO_NET_F_HOST_TSO4),
@@ -388,64 +391,86 @@ static void every_frame_is_counted_once_on_each_side(void **state)
 	struct driver_config small = { .features = driver_features_default() &
 						   ~BIT(VIRTIO_NET_F_MRG_RXBUF) };
 	struct driver_config none = { .quirks = DRIVER_NO_RX_BUFFERS };
-	struct driver *a = rig_open(rig, 0, &large), *b = rig_open(rig, 1, &small);
-	struct driver *c = rig_open(rig, 2, &none);
-	struct stream s = { .from = a, .to = b, .count = 500 };
-	struct tally t[PORTS] = { 0 };
+	struct ports p = { .a = rig_open(rig, 0, &large) };
 
-	send_one(b, 1, 0, 60, 1); /* to all others, of which one has no room */
+	p.b = rig_open(rig, 1, &small);
+	p.c = rig_open(rig, 2, &none);
+	return p;
+}
+
+static void send_to_all(struct rig *rig, struct ports *p)
+{
+	struct tally *t = p->tally;
+
+	send_one(p->b, 1, 0, 60, 1); /* of whom one has no room */
 	add(&t[1], 0, 1, 60);
-	assert_true(receive_one(a, 1, 0, 60, 1, 1000));
+	assert_true(receive_one(p->a, 1, 0, 60, 1, 1000));
 	add(&t[0], 1, 1, 60);
 	rig_assert_dropped(rig, 2, "full", 1);
 	t[2].dropped[1] += 1;
-	send_one(c, 2, 0, 60, 1);
+	send_one(p->c, 2, 0, 60, 1);
 	add(&t[2], 0, 1, 60);
-	assert_true(receive_one(a, 2, 0, 60, 1, 1000));
-	assert_true(receive_one(b, 2, 0, 60, 1, 1000)); /* port 0 has not sent yet */
+	assert_true(receive_one(p->a, 2, 0, 60, 1, 1000));
+	assert_true(receive_one(p->b, 2, 0, 60, 1, 1000)); /* port 0 has not sent yet */
 	add(&t[0], 1, 1, 60);
 	add(&t[1], 1, 1, 60);
+}
+
+static void send_to_one(struct ports *p)
+{
+	struct stream s = { .from = p->a, .to = p->b, .count = 500 };
+	struct tally *t = p->tally;
 
 	stream_run(&s);
 	add(&t[0], 0, 500, 0);
 	add(&t[1], 1, 500, 0);
-	t[0].bytes[0] += s.used_len - 500 * b->hdr_len;
-	t[1].bytes[1] += s.used_len - 500 * b->hdr_len;
-	send_all(a, 9, 50, 100); /* to nobody known */
+	t[0].bytes[0] += s.used_len - 500 * p->b->hdr_len;
+	t[1].bytes[1] += s.used_len - 500 * p->b->hdr_len;
+	send_all(p->a, 9, 50, 100); /* to nobody known */
 	add(&t[0], 0, 50, 100);
 	add(&t[1], 1, 50, 100);
 	t[2].dropped[1] += 50;
-	assert_int_equal(swallow(b), 50);
-	send_all(a, 0, 20, 60); /* to itself */
+	assert_int_equal(swallow(p->b), 50);
+	send_all(p->a, 0, 20, 60); /* to itself */
 	add(&t[0], 0, 20, 60);
 	t[0].dropped[0] += 20;
-	send_all(a, 1, 15, 3000);
+	send_all(p->a, 1, 15, 3000);
 	add(&t[0], 0, 15, 3000);
 	t[1].dropped[1] += 15;
-	send_malformed(a, 10);
+	send_malformed(p->a, 10);
 	t[0].dropped[0] += 20;
-	send_all(a, 2, 10, 60);
+}
+
+static void every_frame_is_counted_once_on_each_side(void **state)
+{
+	struct rig *rig = *state;
+	struct ports p = open_ports(rig);
+	struct tally *t = p.tally;
+
+	send_to_all(rig, &p);
+	send_to_one(&p);
+	send_all(p.a, 2, 10, 60);
 	add(&t[0], 0, 10, 60);
 	rig_assert_dropped(rig, 2, "full", 61); /* those held as well, when their time is up */
 	t[2].dropped[1] += 10;
-	driver_post(c, 0);
-	send_all(a, 2, 30, 60);
+	driver_post(p.c, 0);
+	send_all(p.a, 2, 30, 60);
 	add(&t[0], 0, 30, 60);
 	add(&t[2], 1, 30, 60);
-	assert_int_equal(swallow(c), 30);
-	send_large(a);
+	assert_int_equal(swallow(p.c), 30);
+	send_large(p.a);
 	add(&t[0], 0, 1, TSO_SIZE);
 	add(&t[1], 1, 1, TSO_SIZE);
-	assert_int_equal(swallow(b), (TSO_SIZE - TCP_HEADERS) / TSO_CUT);
+	assert_int_equal(swallow(p.b), (TSO_SIZE - TCP_HEADERS) / TSO_CUT);
 	for (unsigned i = 0; i < PORTS; i++)
 		assert_tally(rig, i, &t[i]);
 	assert_int_equal(rig_dropped(rig, 0, "same_port"), 20);
 	assert_int_equal(rig_dropped(rig, 0, "header_short"), 10);
 	assert_int_equal(rig_dropped(rig, 0, "header_bad"), 10);
 	assert_int_equal(rig_dropped(rig, 1, "too_big"), 15);
-	driver_close(a);
-	driver_close(b);
-	driver_close(c);
+	driver_close(p.a);
+	driver_close(p.b);
+	driver_close(p.c);
 }
 
 static uint64_t worker_sum(struct rig *rig, const char *key)
