@@ -7,7 +7,7 @@
  * has nothing to do. Latencies of the two are compared pair by pair, because a machine whose CPUs
  * others use as well drifts by more than the two differ.
  */
-#include "bench/paced.h"
+#include "bench/tables.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -34,9 +34,9 @@ enum { ROWS = ARRAY_SIZE(rows) };
 
 /* All of a kind's runs of a row; times in us. */
 struct runs {
-	double p50[TABLE_REPEAT_MAX], p99[TABLE_REPEAT_MAX], p999[TABLE_REPEAT_MAX];
-	double max[TABLE_REPEAT_MAX], wakeups[TABLE_REPEAT_MAX], cpu[TABLE_REPEAT_MAX];
-	double kicks[TABLE_REPEAT_MAX], calls[TABLE_REPEAT_MAX], frames[TABLE_REPEAT_MAX];
+	double p50[TABLES_REPEAT_MAX], p99[TABLES_REPEAT_MAX], p999[TABLES_REPEAT_MAX];
+	double max[TABLES_REPEAT_MAX], wakeups[TABLES_REPEAT_MAX], cpu[TABLES_REPEAT_MAX];
+	double kicks[TABLES_REPEAT_MAX], calls[TABLES_REPEAT_MAX], frames[TABLES_REPEAT_MAX];
 };
 
 static void note(struct runs *r, unsigned i, const struct load_result *load, bool requests)
@@ -54,7 +54,7 @@ static void note(struct runs *r, unsigned i, const struct load_result *load, boo
 	r->frames[i] = load->frames_per_s;
 }
 
-static int run_one(const struct table_config *config, const struct row *row, unsigned kind,
+static int run_one(const struct tables_config *config, const struct row *row, unsigned kind,
 		   struct load_result *ret, struct error *err)
 {
 	struct load_config c = {
@@ -84,7 +84,7 @@ static int run_one(const struct table_config *config, const struct row *row, uns
 	return rc;
 }
 
-static int run_all(const struct table_config *config, struct runs (*all)[KINDS], struct error *err)
+static int run_all(const struct tables_config *config, struct runs (*all)[KINDS], struct error *err)
 {
 	for (unsigned n = 0; n < config->repeat * ROWS * KINDS; n++) {
 		unsigned i = n / (ROWS * KINDS), row = n / KINDS % ROWS;
@@ -163,7 +163,7 @@ static void print_table(const json_t *list, unsigned repeat)
 	}
 }
 
-int paced_run(const struct table_config *config, struct error *err)
+int paced_run(const struct tables_config *config, struct error *err)
 {
 	struct runs(*all)[KINDS] = calloc(ROWS, sizeof(*all));
 	json_t *list;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * `ringway bench load`, `ringway bench latency`: load two vhost-user ports, of whatever switch.
- * `ringway bench`: the whole measurement with a switch of its own (bench/table.c).
+ * `ringway bench`: the whole measurement with a switch of its own (bench/costs.c,
+ * bench/paced.c).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +10,7 @@
 
 #include "base/clock.h"
 #include "bench/load.h"
-#include "bench/paced.h"
-#include "bench/table.h"
+#include "bench/tables.h"
 #include "cmd/cmd.h"
 
 #define HELP_GUESTS                                                                           \
@@ -329,7 +329,7 @@ int cmd_bench(int argc, char **argv)
 		{ "latency", 0, NULL, 'l' }, { "help", 0, NULL, 'h' },	 { NULL, 0, NULL, 0 },
 	};
 	bool latency = false;
-	struct table_config c = { .seconds = 1, .repeat = 3 };
+	struct tables_config c = { .seconds = 1, .repeat = 3 };
 	struct error err;
 	int o, status = CMD_DONE;
 
@@ -343,7 +343,7 @@ int cmd_bench(int argc, char **argv)
 		if (o == 't')
 			status = number("bench", "--seconds", 0.01, 86400, &c.seconds);
 		else if (o == 'r')
-			status = whole("bench", "--repeat", 1, TABLE_REPEAT_MAX, &c.repeat);
+			status = whole("bench", "--repeat", 1, TABLES_REPEAT_MAX, &c.repeat);
 		else if (o == 'j')
 			c.json = true;
 		else if (o == 'l')
@@ -355,5 +355,5 @@ int cmd_bench(int argc, char **argv)
 		return status;
 	if (optind < argc)
 		return cmd_usage("bench", "'%s' is too much", argv[optind]);
-	return (latency ? paced_run : table_run)(&c, &err) ? cmd_refused(&err) : CMD_DONE;
+	return (latency ? paced_run : costs_run)(&c, &err) ? cmd_refused(&err) : CMD_DONE;
 }

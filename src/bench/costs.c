@@ -5,7 +5,7 @@
  *
  * What a frame costs is the worker's own count of busy cycles, asked for before and after each run.
  */
-#include "bench/table.h"
+#include "bench/tables.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -39,9 +39,9 @@ struct run {
 };
 
 struct bench {
-	const struct table_config *config;
+	const struct tables_config *config;
 	struct child child;
-	struct run run[CELLS][TABLE_REPEAT_MAX];
+	struct run run[CELLS][TABLES_REPEAT_MAX];
 };
 
 /* What the cell is called where there is no table. */
@@ -99,7 +99,7 @@ static int run_all(struct bench *b, struct error *err)
 /* The median of one figure of a cell's runs; `offset` is that of a double in struct run. */
 static double median(const struct bench *b, unsigned cell, size_t offset)
 {
-	double v[TABLE_REPEAT_MAX];
+	double v[TABLES_REPEAT_MAX];
 	unsigned n = b->config->repeat;
 
 	for (unsigned i = 0; i < n; i++)
@@ -186,7 +186,7 @@ static void print_json(const struct bench *b)
 	json_decref(all);
 }
 
-int table_run(const struct table_config *config, struct error *err)
+int costs_run(const struct tables_config *config, struct error *err)
 {
 	struct bench *b = calloc(1, sizeof(*b));
 	int rc = b ? 0 : error_set(err, ENOMEM, "no memory");
