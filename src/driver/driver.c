@@ -100,6 +100,7 @@ static int make_ring(struct driver *d, unsigned index)
 
 	if (rc)
 		return rc;
+	r->in_order = frontend_has(&d->fe, VIRTIO_F_IN_ORDER);
 	r->kicks = c->kicks;
 	if (!(c->quirks & DRIVER_NO_KICK_FD))
 		r->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

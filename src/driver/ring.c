@@ -216,6 +216,54 @@ void ring_free_chain(struct driver_ring *r, uint16_t head)
 	}
 }
 
+/* With in-order, of the chains in flight the one made first: the queue of free ones had it longest.
+ */
+static uint16_t oldest(const struct driver_ring *r)
+{
+	return r->free[(uint16_t)(r->free_first + r->free_count - r->size) & r->mask];
+}
+
+/* Reads a used entry, if there is one. */
+static bool open_batch(struct driver_ring *r)
+{
+	struct vring_used_elem used;
+
+	if (!ring_pending(r))
+		return false;
+	if (r->packed) {
+		used = packed_used(r);
+	} else {
+		const struct vring_used_elem *e = &r->used->ring[r->used_next & r->mask];
+
+		used = (struct vring_used_elem){ load_relaxed(&e->id), load_relaxed(&e->len) };
+	}
+	if (!ring_believes(r, used.id, used.len))
+		return false;
+	r->batch = (struct driver_batch){ true, (uint16_t)used.id, used.len };
+	return true;
+}
+
+/* 2.7.9, 2.8.8: the entry stands where the first of its batch was made available. */
+unsigned ring_take_in_order(struct driver_ring *r, struct driver_done *done, unsigned max)
+{
+	unsigned n = 0;
+
+	while (n < max && (r->batch.open || open_batch(r))) {
+		uint16_t id = oldest(r);
+		const struct driver_slot *slot = &r->slot[id];
+
+		r->batch.open = id != r->batch.last;
+		done[n++] = (struct driver_done){ slot->token,
+						  r->batch.open ? slot->capacity : r->batch.len };
+		if (r->packed)
+			packed_free_chain(r, id);
+		else
+			ring_free_chain(r, id);
+		r->used_next++;
+	}
+	return n;
+}
+
 void ring_break(struct driver_ring *r, const char *reason)
 {
 	if (!r->broken)
@@ -238,11 +286,18 @@ uint16_t ring_used(const struct driver_ring *r, uint32_t *ret_base)
 	uint32_t base;
 
 	if (r->packed) {
-		while (ahead.used_next != r->published && packed_pending(&ahead)) {
-			uint16_t id = load_relaxed(&r->packed_desc[ahead.take.slot].id);
+		while (ahead.used_next != r->published && ring_pending(&ahead)) {
+			struct driver_batch *batch = &ahead.batch;
+			uint32_t id = batch->open ? batch->last : packed_used(&ahead).id;
 
 			if (id >= r->size || !r->slot[id].count)
 				break;
+			if (r->in_order) {
+				batch->last = (uint16_t)id;
+				id = oldest(&ahead);
+				batch->open = id != batch->last;
+				ahead.free_count++;
+			}
 			packed_step(r, &ahead.take, r->slot[id].count);
 			ahead.used_next++;
 		}

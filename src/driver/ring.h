@@ -55,8 +55,16 @@ struct driver_place {
 	unsigned slot, wrap;
 };
 
+/* With in-order: what one used entry tells of, until all of it is taken. */
+struct driver_batch {
+	bool open;
+	uint16_t last; /* the last of its chains */
+	uint32_t len;  /* written to that; all others are used completely */
+};
+
 struct driver_ring {
 	bool packed;
+	bool in_order; /* chains come back in their order, and one used entry may tell of many */
 	struct vring_desc *desc;
 	struct vring_avail *avail;
 	struct vring_used *used;
@@ -81,6 +89,7 @@ struct driver_ring {
 	uint16_t published;  /* what avail->idx says, or would say */
 	uint16_t kicked_at;  /* `published` when a kick was last considered */
 	uint16_t used_next;  /* next used entry to read; packed: chains returned so far */
+	struct driver_batch batch;
 	bool event_idx;
 	enum driver_kicks kicks;
 	int kick, call;	    /* eventfds, -1: none; the ring closes them */
@@ -122,6 +131,9 @@ void ring_kick(struct driver_ring *r);
 /* Takes one chain's descriptors back into the queue of free ones. */
 void ring_free_chain(struct driver_ring *r, uint16_t head);
 
+/* As ring_take(), with in-order. */
+unsigned ring_take_in_order(struct driver_ring *r, struct driver_done *done, unsigned max);
+
 static inline uint64_t ring_gpa(const struct driver_ring *r, const void *at)
 {
 	return (uint64_t)(uintptr_t)at + r->to_gpa;
@@ -150,6 +162,21 @@ static inline void ring_push_free(struct driver_ring *r, uint16_t i)
 {
 	r->free[(uint16_t)(r->free_first + r->free_count) & r->mask] = i;
 	r->free_count++;
+}
+
+/* May the device say that of the chain `id`? It breaks the ring if not. */
+static inline bool ring_believes(struct driver_ring *r, uint32_t id, uint32_t len)
+{
+	if (unlikely(id >= r->size || !r->slot[id].count)) {
+		ring_break(r, r->packed ? "used an id that is not in flight"
+					: "used a descriptor that is not in flight");
+		return false;
+	}
+	if (unlikely(len > r->slot[id].capacity)) {
+		ring_break(r, "used more bytes than were writable");
+		return false;
+	}
+	return true;
 }
 
 #include "driver/ring_packed.h"
@@ -253,7 +280,7 @@ static inline void ring_flush(struct driver_ring *r)
 static inline uint16_t ring_pending(const struct driver_ring *r)
 {
 	if (r->packed)
-		return packed_pending(r);
+		return r->batch.open || packed_pending(r);
 	return (uint16_t)(load_acquire(&r->used->idx) - r->used_next);
 }
 
@@ -271,26 +298,22 @@ static inline unsigned ring_take(struct driver_ring *r, struct driver_done *done
 
 	if (!pending || unlikely(r->broken))
 		return 0;
-	if (r->packed)
-		return packed_take(r, done, max);
-	if (unlikely(pending > ring_outstanding(r))) {
+	if (!r->packed && unlikely(pending > ring_outstanding(r))) {
 		ring_break(r, "used index beyond what is in flight");
 		return 0;
 	}
+	if (r->in_order)
+		return ring_take_in_order(r, done, max);
+	if (r->packed)
+		return packed_take(r, done, max);
 	max = MIN(max, (unsigned)pending);
 	for (n = 0; n < max; n++) {
 		const struct vring_used_elem *e = &used[next & mask];
 		uint32_t id = load_relaxed(&e->id), len = load_relaxed(&e->len);
 		struct driver_slot *slot = &slots[id & mask];
 
-		if (unlikely(id > mask || !slot->count)) {
-			ring_break(r, "used a descriptor that is not in flight");
+		if (!ring_believes(r, id, len))
 			break;
-		}
-		if (unlikely(len > slot->capacity)) {
-			ring_break(r, "used more bytes than were writable");
-			break;
-		}
 		done[n] = (struct driver_done){ slot->token, len };
 		if (likely(slot->count == 1)) {
 			slot->count = 0;

@@ -95,33 +95,40 @@ static inline bool packed_pending(const struct driver_ring *r)
 	       (flags >> VRING_PACKED_DESC_F_USED & 1) == r->take.wrap;
 }
 
+/* What the next used descriptor says; 2.8.4: where nothing was written its length means nothing. */
+static inline struct vring_used_elem packed_used(const struct driver_ring *r)
+{
+	const struct vring_packed_desc *d = &r->packed_desc[r->take.slot];
+
+	return (struct vring_used_elem){
+		load_relaxed(&d->id),
+		load_relaxed(&d->flags) & VRING_DESC_F_WRITE ? load_relaxed(&d->len) : 0,
+	};
+}
+
+/* A chain's slots of the ring and its id are free again. */
+static inline void packed_free_chain(struct driver_ring *r, uint16_t id)
+{
+	uint16_t count = r->slot[id].count;
+
+	r->slot[id].count = 0;
+	ring_push_free(r, id);
+	r->room += count;
+	packed_step(r, &r->take, count);
+}
+
 /* As ring_take(). */
 static inline unsigned packed_take(struct driver_ring *r, struct driver_done *done, unsigned max)
 {
 	unsigned n;
 
-	for (n = 0; n < max && !r->broken && packed_pending(r); n++) {
-		const struct vring_packed_desc *d = &r->packed_desc[r->take.slot];
-		uint16_t id = load_relaxed(&d->id);
-		/* 2.8.4: where nothing was written the length means nothing. */
-		uint32_t len =
-			load_relaxed(&d->flags) & VRING_DESC_F_WRITE ? load_relaxed(&d->len) : 0;
-		struct driver_slot *slot = &r->slot[id < r->size ? id : 0];
-		uint16_t count = slot->count;
+	for (n = 0; n < max && packed_pending(r); n++) {
+		struct vring_used_elem used = packed_used(r);
 
-		if (unlikely(id >= r->size || !count)) {
-			ring_break(r, "used an id that is not in flight");
+		if (!ring_believes(r, used.id, used.len))
 			break;
-		}
-		if (unlikely(len > slot->capacity)) {
-			ring_break(r, "used more bytes than were writable");
-			break;
-		}
-		done[n] = (struct driver_done){ slot->token, len };
-		slot->count = 0;
-		ring_push_free(r, id);
-		r->room += count;
-		packed_step(r, &r->take, count);
+		done[n] = (struct driver_done){ r->slot[used.id].token, used.len };
+		packed_free_chain(r, (uint16_t)used.id);
 		r->used_next++;
 	}
 	return n;

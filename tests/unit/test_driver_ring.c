@@ -358,6 +358,107 @@ static void a_packed_length_counts_where_something_was_written(void **state)
 	ring_destroy(&r);
 }
 
+/* One used entry for all chains in flight: the last one's, where the first was made available. */
+static void device_uses_batch(struct driver_ring *r, unsigned chains, uint16_t last, uint32_t len)
+{
+	struct driver_place p = r->take;
+
+	if (!r->packed) {
+		r->used->ring[r->used->idx & r->mask] = (struct vring_used_elem){ last, len };
+		r->used->idx += (uint16_t)chains;
+		return;
+	}
+	r->packed_desc[p.slot].id = last;
+	r->packed_desc[p.slot].len = len;
+	r->packed_desc[p.slot].flags =
+		(uint16_t)(VRING_DESC_F_WRITE | p.wrap << VRING_PACKED_DESC_F_AVAIL |
+			   p.wrap << VRING_PACKED_DESC_F_USED);
+}
+
+/*
+ * 2.7.9, 2.8.8: with in-order a device may tell of many chains by the last alone; the others are
+ * used completely. It can be taken in parts.
+ */
+static void one_used_entry_tells_of_a_batch(void **state)
+{
+	struct fixture *f = *state;
+	const struct driver_piece two[] = { { f->buffer, 10 }, { f->buffer, 10 } };
+
+	for (unsigned packed = 0; packed < 2; packed++) {
+		struct driver_ring r;
+
+		assert_int_equal(ring_init(&r, &f->mem, packed ? SIZE - 1 : SIZE, packed, false,
+					   false, 0),
+				 0);
+		r.in_order = true;
+		for (unsigned round = 0; round < 1000; round++) {
+			unsigned alone = round % 3, chains = alone + 2;
+			uint16_t last = 0, used = (uint16_t)(r.used_next + chains);
+			struct driver_done done[4];
+			uint32_t base;
+
+			for (unsigned i = 0; i < alone; i++)
+				add_one(&r, f->buffer, 100 + i, true, f->buffer + i);
+			assert_int_equal(ring_add(&r, two, 0, 2, false, f->buffer + alone), 0);
+			last = r.free[r.free_first & r.mask];
+			add_one(&r, f->buffer, 60, true, f);
+			ring_publish(&r);
+			assert_int_equal(ring_take(&r, done, 4), 0);
+			device_uses_batch(&r, chains, last, 50);
+			assert_int_equal(ring_used(&r, NULL), used);
+			assert_int_equal(ring_take(&r, done, 1), 1);
+			assert_ptr_equal(done[0].token, f->buffer);
+			assert_int_equal(done[0].len, alone ? 100 : 20);
+			assert_true(ring_pending(&r));
+			assert_int_equal(ring_used(&r, &base), used);
+			assert_int_equal(ring_take(&r, done, 4), chains - 1);
+			for (unsigned i = 1; i < alone; i++)
+				assert_int_equal(done[i - 1].len, 100 + i);
+			assert_ptr_equal(done[chains - 2].token, f);
+			assert_int_equal(done[chains - 2].len, 50);
+			assert_false(ring_pending(&r));
+			assert_int_equal(base, packed ? (r.take.slot | r.take.wrap << 15) * 0x10001u
+						      : used);
+			assert_int_equal(ring_room(&r), r.size);
+			assert_int_equal(ring_outstanding(&r), 0);
+			assert_null(r.broken);
+		}
+		ring_destroy(&r);
+	}
+}
+
+/* What is told of a batch is believed no more than of a single chain. */
+static void a_batch_that_ends_nowhere_breaks(void **state)
+{
+	struct fixture *f = *state;
+
+	for (unsigned packed = 0; packed < 2; packed++) {
+		static const struct {
+			uint16_t last;
+			uint32_t len;
+		} lies[] = { { 2, 0 }, { SIZE, 0 }, { 0xffff, 0 }, { 1, 11 } };
+
+		for (unsigned i = 0; i < ARRAY_SIZE(lies); i++) {
+			struct driver_ring r;
+			struct driver_done done[4];
+
+			tear_down(state);
+			set_up(state);
+			assert_int_equal(ring_init(&r, &f->mem, SIZE / 2, packed, false, false, 0),
+					 0);
+			r.in_order = true;
+			add_one(&r, f->buffer, 10, true, f);
+			add_one(&r, f->buffer, 10, true, f);
+			ring_publish(&r);
+			device_uses_batch(&r, 2, lies[i].last, lies[i].len);
+			assert_int_equal(ring_take(&r, done, 4), 0);
+			assert_non_null(r.broken);
+			assert_int_equal(ring_take(&r, done, 4), 0);
+			ring_destroy(&r);
+		}
+	}
+}
+
 static void sizes_are_checked(void **state)
 {
 	struct fixture *f = *state;
@@ -392,6 +493,8 @@ int main(void)
 		CASE(a_rewritten_table_changes_nothing),
 		CASE(frames_are_checked_against_what_was_used),
 		CASE(a_packed_length_counts_where_something_was_written),
+		CASE(one_used_entry_tells_of_a_batch),
+		CASE(a_batch_that_ends_nowhere_breaks),
 		CASE(sizes_are_checked),
 	};
 
