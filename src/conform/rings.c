@@ -77,34 +77,23 @@ int case_odd_sizes(struct kit *k)
 	return pump_sizes(k, sizes, ARRAY_SIZE(sizes));
 }
 
-/* 2.7.9: a batch may be told by its last buffer alone; what else is told is in order. */
-static int check_split_order(struct kit *k, const struct driver_ring *r, const uint16_t *order)
-{
-	for (unsigned i = 0; i < IN_ORDER_CHAINS; i++) {
-		uint32_t id = r->used->ring[i].id;
-
-		if (id != order[i] && (id != NEVER_WRITTEN || i + 1 == IN_ORDER_CHAINS))
-			return kit_fail(k, "used entry %u has id %#x, not %u", i, id, order[i]);
-	}
-	return CONFORM_PASSED;
-}
-
-/* 2.8.8: the same; what was skipped is not written. */
-static int check_packed_order(struct kit *k, const struct driver_ring *r, const uint16_t *order)
+/* 2.7.9, 2.8.8: a batch may be told by its last buffer alone, where its first one was. */
+static int check_order(struct kit *k, const struct driver_ring *r, const uint16_t *order)
 {
 	unsigned at = 0;
 
 	while (at < IN_ORDER_CHAINS) {
 		const struct vring_packed_desc *d = &r->packed_desc[at];
+		uint32_t id = r->packed ? d->id : r->used->ring[at].id;
 		unsigned next = at;
 
-		if (d->flags >> VRING_PACKED_DESC_F_USED != 1)
+		if (r->packed && d->flags >> VRING_PACKED_DESC_F_USED != 1)
 			return kit_fail(k, "slot %u is not used, but a later one may be", at);
-		while (next < IN_ORDER_CHAINS && order[next] != d->id)
+		while (next < IN_ORDER_CHAINS && order[next] != id)
 			next++;
 		if (next == IN_ORDER_CHAINS)
-			return kit_fail(k, "slot %u has id %u, which was before or never", at,
-					d->id);
+			return kit_fail(k, "used entry %u has id %#x, which was before or never",
+					at, id);
 		at = next + 1;
 	}
 	return CONFORM_PASSED;
@@ -154,7 +143,7 @@ int case_in_order(struct kit *k)
 			return kit_fail(k, "%u buffers were not used", IN_ORDER_CHAINS);
 		usleep(100);
 	}
-	return tx->packed ? check_packed_order(k, tx, order) : check_split_order(k, tx, order);
+	return check_order(k, tx, order);
 }
 
 static int send_one(struct kit *k, struct driver *d)
