@@ -5,7 +5,6 @@
  *
  * A keeps a window of frames under way to B, which takes them at once. Meanwhile C
  *
- *   idle    does nothing
  *   ready   is sent one frame for every eight to B, and takes it at once
  *   stuck   is sent the same, and takes none
  *   slow    is sent the same, and takes one every so many microseconds
@@ -152,9 +151,7 @@ static bool third_parse(struct third *third, const char *what, const char *us)
 {
 	uint64_t often = (uint64_t)atoi(us) * per_us;
 
-	if (!strcmp(what, "idle"))
-		*third = (struct third){ 0 };
-	else if (!strcmp(what, "ready"))
+	if (!strcmp(what, "ready"))
 		*third = (struct third){ .sent_to = true, .ready = true };
 	else if (!strcmp(what, "stuck"))
 		*third = (struct third){ .sent_to = true };
@@ -179,7 +176,7 @@ int main(int argc, char **argv)
 
 	per_us = clock_cycles_per_us();
 	if (argc < 6 || !third_parse(&third, argv[4], argc > 6 ? argv[6] : "0")) {
-		fputs("usage: third SOCKET SOCKET SOCKET idle|ready|stuck|slow|greedy|crowd|"
+		fputs("usage: third SOCKET SOCKET SOCKET ready|stuck|slow|greedy|crowd|"
 		      "large SECONDS [US]\n",
 		      stderr);
 		return 2;
