@@ -162,7 +162,7 @@ static instantiated void consume(struct virtq *vq, struct batch *b, const struct
 			b->chain[*chains].slots = e->slots;
 		++*chains;
 	}
-	ring_consume(vq, e->slots, packed);
+	ring_consume(vq, packed);
 }
 
 /*

@@ -102,7 +102,7 @@ static instantiated enum drop deliver_frame(struct virtq *vq, struct batch *b, s
 		return deliver_pieces(vq, b, f, stage, e, t);
 	copy_whole(vq, b, f, e->at);
 	ring_use(vq, &t->used, e->head, 1, need, packed);
-	ring_consume(vq, 1, packed);
+	ring_consume(vq, packed);
 	return DROP_NONE;
 }
 

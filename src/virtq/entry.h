@@ -26,8 +26,7 @@ struct ring_entry {
 
 struct ring_stage {
 	unsigned n, next;
-	uint16_t at; /* where the look ahead goes on, as avail_next and avail_wrap */
-	bool wrap;
+	uint16_t at, round; /* where the look ahead goes on, as avail_next and round */
 	struct ring_entry entry[BATCH_FRAMES];
 };
 

@@ -128,7 +128,7 @@ static enum drop finish(struct virtq *vq, struct batch *b, const struct frame *f
 	if (e->whole && e->len >= need) {
 		finish_whole(vq, b, f, e->at);
 		ring_use(vq, &t->used, e->head, 1, need, vq->packed);
-		ring_consume(vq, 1, vq->packed);
+		ring_consume(vq, vq->packed);
 		return DROP_NONE;
 	}
 	drop = take(vq, stage, e, need, t);

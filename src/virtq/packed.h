@@ -18,6 +18,12 @@
 #define PACKED_AVAIL BIT(VRING_PACKED_DESC_F_AVAIL)
 #define PACKED_USED  BIT(VRING_PACKED_DESC_F_USED)
 
+/*
+ * The wrap counter is kept as the two flags of a descriptor that is used: this if it is 1, else 0.
+ * Of an available one the second is the other way round (2.8.1).
+ */
+#define PACKED_ROUND (PACKED_AVAIL | PACKED_USED)
+
 /* A look ahead ends behind a chain longer than this, so that none is walked again and again. */
 #define PACKED_LONG 32u
 
@@ -37,14 +43,21 @@ static inline uintptr_t packed_device_event(const struct virtq *vq)
 	return vq->addr.used;
 }
 
+/* As events and GET_VRING_BASE have it (2.8.10): the next slot, and in bit 15 the wrap counter. */
+static inline uint32_t packed_place(const struct virtq *vq)
+{
+	return vq->avail_next | (vq->round ? BIT(VRING_PACKED_EVENT_F_WRAP_CTR) : 0);
+}
+
 /* Moves a place in the ring on. */
-static inline void packed_advance(const struct virtq *vq, uint16_t *slot, bool *wrap, unsigned n)
+static inline void packed_advance(const struct virtq *vq, uint16_t *slot, uint16_t *round,
+				  unsigned n)
 {
 	unsigned to = *slot + n;
 
 	if (to >= vq->size) {
 		to -= vq->size;
-		*wrap = !*wrap;
+		*round ^= PACKED_ROUND;
 	}
 	*slot = (uint16_t)to;
 }
@@ -61,9 +74,9 @@ static inline uint16_t packed_id(uint64_t half)
 	return (uint16_t)(half >> 32);
 }
 
-static inline bool packed_is_available(uint16_t flags, bool wrap)
+static inline bool packed_is_available(uint16_t flags, uint16_t round)
 {
-	return !!(flags & PACKED_AVAIL) == wrap && !!(flags & PACKED_USED) != wrap;
+	return ((flags ^ round) & PACKED_ROUND) == PACKED_USED;
 }
 
 /* Partner: the driver's release of the flags of a chain's first descriptor (2.8.21.1). */
@@ -71,7 +84,7 @@ static inline bool packed_ready(const struct virtq *vq)
 {
 	uint16_t flags = guest_load16_acquire(packed_slot(vq, vq->avail_next) + 14);
 
-	return packed_is_available(flags, vq->avail_wrap);
+	return packed_is_available(flags, vq->round);
 }
 
 /* Is what comes next used already, in the round in which it is to be made available? */
@@ -79,8 +92,7 @@ static inline bool packed_lost(const struct virtq *vq)
 {
 	uint16_t flags = guest_load16(packed_slot(vq, vq->avail_next) + 14);
 
-	return !!(flags & PACKED_AVAIL) == vq->avail_wrap &&
-	       !!(flags & PACKED_USED) == vq->avail_wrap;
+	return (flags & PACKED_ROUND) == vq->round;
 }
 
 /*
@@ -112,7 +124,7 @@ static inline unsigned packed_stage_fill(struct virtq *vq, struct ring_stage *st
 		uint64_t half = guest_load64_acquire(at + 8);
 		uint16_t flags = packed_flags(half);
 
-		if (!packed_is_available(flags, stage->wrap))
+		if (!packed_is_available(flags, stage->round))
 			break;
 		desc[n].addr = guest_load64(at);
 		desc[n].len = (uint32_t)half;
@@ -127,7 +139,7 @@ static inline unsigned packed_stage_fill(struct virtq *vq, struct ring_stage *st
 			}
 		}
 		e->head = packed_id(half);
-		packed_advance(vq, &stage->at, &stage->wrap, e->slots);
+		packed_advance(vq, &stage->at, &stage->round, e->slots);
 		n++;
 		if (unlikely(e->slots > PACKED_LONG))
 			break;
@@ -143,10 +155,9 @@ static inline unsigned packed_stage_fill(struct virtq *vq, struct ring_stage *st
 static inline void packed_used_store(struct virtq *vq, struct used_list *list, uint16_t head,
 				     unsigned slots, uint32_t len)
 {
-	uint16_t flags =
-		(vq->used_wrap ? PACKED_AVAIL | PACKED_USED : 0) | (len ? VRING_DESC_F_WRITE : 0);
+	uint16_t flags = vq->round | (len ? VRING_DESC_F_WRITE : 0);
 	uint64_t half = len | (uint64_t)head << 32 | (uint64_t)flags << 48;
-	uintptr_t at = packed_slot(vq, vq->used_next) + 8;
+	uintptr_t at = packed_slot(vq, vq->avail_next) + 8;
 
 	if (list->first_at) {
 		guest_store64(at, half);
@@ -154,7 +165,7 @@ static inline void packed_used_store(struct virtq *vq, struct used_list *list, u
 		list->first_at = at;
 		list->first = half;
 	}
-	packed_advance(vq, &vq->used_next, &vq->used_wrap, slots);
+	packed_advance(vq, &vq->avail_next, &vq->round, slots);
 	vq->used_slots += slots;
 }
 
@@ -175,8 +186,8 @@ static inline bool packed_wants_call(const struct virtq *vq, uint32_t before)
 	where = guest_load16(packed_driver_event(vq));
 	slot = where & 0x7fff;
 	/* How far back from the next used slot the wanted one is; ahead of it is out of reach. */
-	behind = (uint32_t)vq->used_next - slot;
-	if (!!(where & BIT(VRING_PACKED_EVENT_F_WRAP_CTR)) != vq->used_wrap)
+	behind = (uint32_t)vq->avail_next - slot;
+	if ((where ^ packed_place(vq)) & BIT(VRING_PACKED_EVENT_F_WRAP_CTR))
 		behind += vq->size;
 	return behind - 1 < used;
 }

@@ -17,7 +17,7 @@ static inline void stage_begin(const struct virtq *vq, struct ring_stage *stage)
 {
 	stage->n = stage->next = 0;
 	stage->at = vq->avail_next;
-	stage->wrap = vq->avail_wrap;
+	stage->round = vq->round;
 }
 
 /* Up to `max` more chains; how many. `write` as in chain_walk(). */
@@ -28,16 +28,20 @@ static instantiated unsigned stage_fill(struct virtq *vq, struct ring_stage *sta
 		      : split_stage_fill(vq, stage, max, write);
 }
 
-/* `slots` matters for a packed ring only, as it does below. */
-static instantiated void ring_consume(struct virtq *vq, unsigned slots, const bool packed)
+/*
+ * Takes a chain. Of a packed ring nothing is noted: what was taken is used before anything else is
+ * looked at, and only that moves its one place on.
+ */
+static instantiated void ring_consume(struct virtq *vq, const bool packed)
 {
-	if (packed)
-		packed_advance(vq, &vq->avail_next, &vq->avail_wrap, slots);
-	else
+	if (!packed)
 		vq->avail_next++;
 }
 
-/* Returns a chain, `len` bytes of it written to; visible after ring_publish(). */
+/*
+ * Returns a chain, `len` bytes of it written to; visible after ring_publish(). `slots` matters for
+ * a packed ring only.
+ */
 static instantiated void ring_use(struct virtq *vq, struct used_list *list, uint16_t head,
 				  unsigned slots, uint32_t len, const bool packed)
 {

@@ -89,7 +89,7 @@ static inline void put_used(struct virtq *vq, struct taking *t, uint64_t len)
 		if (likely(vq->packed || t->chain[i].head < vq->size))
 			ring_use(vq, &t->used, t->chain[i].head, t->chain[i].slots, (uint32_t)part,
 				 vq->packed);
-		ring_consume(vq, t->chain[i].slots, vq->packed);
+		ring_consume(vq, vq->packed);
 		len -= part;
 	}
 }

@@ -81,12 +81,10 @@ static uint16_t plausible_base(const struct virtq *vq, uint16_t base)
 /* Kicks on, for what comes at `avail_next`. */
 static void ask_for_kicks(struct virtq *vq)
 {
-	uint32_t where = vq->avail_next | (uint32_t)vq->avail_wrap << VRING_PACKED_EVENT_F_WRAP_CTR;
-
 	vq->kicks_on = true;
 	if (vq->packed)
 		guest_store32(packed_device_event(vq),
-			      vq->event_idx ? where | VRING_PACKED_EVENT_FLAG_DESC << 16
+			      vq->event_idx ? packed_place(vq) | VRING_PACKED_EVENT_FLAG_DESC << 16
 					    : VRING_PACKED_EVENT_FLAG_ENABLE << 16);
 	else if (vq->event_idx)
 		guest_store16(split_avail_event(vq), vq->avail_next);
@@ -111,9 +109,7 @@ static void packed_begin(struct virtq *vq, uint32_t base)
 	uint16_t slot = base & 0x7fff;
 
 	vq->avail_next = slot < vq->size ? slot : 0;
-	vq->avail_wrap = slot < vq->size ? base >> 15 & 1 : true;
-	vq->used_next = vq->avail_next;
-	vq->used_wrap = vq->avail_wrap;
+	vq->round = slot >= vq->size || base >> 15 & 1 ? PACKED_ROUND : 0;
 	vq->used_slots = 0;
 	vq->lost = packed_lost(vq);
 	/* To count them is dear; drivers of packed rings fill them. */
@@ -125,7 +121,7 @@ static uint32_t place_of(const struct virtq *vq)
 {
 	if (!vq->packed)
 		return vq->avail_next;
-	return (vq->avail_next | (uint32_t)vq->avail_wrap << 15) * 0x10001u;
+	return packed_place(vq) * 0x10001u;
 }
 
 void virtq_start(struct virtq *vq, const struct virtq_setup *setup)

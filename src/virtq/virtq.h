@@ -84,12 +84,11 @@ struct virtq {
 	struct virtq_call *call; /* RCU; NULL: the driver is never called */
 
 	/* The holder's. */
-	uint16_t avail_next; /* the next available entry (packed: slot) to take */
-	bool avail_wrap;     /* packed: the driver's wrap counter there */
+	uint16_t avail_next; /* the next available entry to take; packed: slot, also to be used */
+	uint16_t round;	     /* packed: the flags of what is used there: packed.h */
 	uint16_t avail_seen; /* avail->idx when last read */
 	uint16_t avail_most; /* entries that were ever there at once */
-	uint16_t used_next;  /* the next used entry (packed: slot) to write */
-	bool used_wrap;	     /* packed: the device's wrap counter there */
+	uint16_t used_next;  /* split: the next used entry to write */
 	uint32_t used_slots; /* packed: that were ever passed, modulo 2^32 */
 	uint32_t called_at;  /* used_next, or used_slots, when calls were last considered */
 	bool called; /* called_at means something: the first look after a start always calls */

@@ -430,7 +430,7 @@ static void assert_nothing_read(uint64_t features, unsigned n, uint32_t len, uns
 	steps_end();
 	forget_calls(vq);
 	assert_int_equal(refused, 0);
-	assert_int_equal(vq->used_next, want);
+	assert_int_equal(vq->avail_next, want);
 	assert_true(steps.n < STEPS_MAX);
 	assert_true(steps_within(BUFFERS, BUFFERS_END, true) >= want);
 	assert_int_equal(steps_within(BUFFERS, BUFFERS_END, false), 0);
