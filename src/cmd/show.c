@@ -11,6 +11,7 @@
 #include "base/refusal.h"
 #include "cmd/cmd.h"
 #include "cmd/table.h"
+#include "control/refusal.h"
 
 static const char help[] =
 	"usage: ringway show [port|queue|fdb|worker|feature] [NAME] [--json] [--control PATH]\n"
@@ -19,7 +20,7 @@ static const char help[] =
 	"'ringway show NAME' all of one port.\n"
 	"\n"
 	"  port     state, why a port carries nothing, limits, counters, drops by reason,\n"
-	"           what else was refused\n"
+	"           what else was refused, to its peer and at the control socket\n"
 	"  queue    virtqueues: state, size, frames, segments, held, kicks, calls; the worker\n"
 	"           that has it, the load that it is (as a part of a CPU), how often it was\n"
 	"           moved to another worker, whether it is polled or armed (waits for a kick),\n"
@@ -222,6 +223,8 @@ static void show_ports(const json_t *result, const json_t *rows)
 	}
 	table_end(&t, stdout);
 	tell_room(result, rows);
+	print_counts("refused at the control socket", json_object_get(result, "control_refused"),
+		     control_refusal_reasons, CONTROL_REFUSAL_COUNT);
 	tell_unlike_mtus(rows);
 	for (size_t i = 0; i < json_array_size(rows); i++) {
 		const json_t *row = json_array_get(rows, i);

@@ -380,7 +380,7 @@ static int control_open(struct daemon *d, const char *path, struct unix_socket *
 
 	if (r < 0)
 		return r;
-	return server_open(&d->loop, ret, methods_answer, d, &d->server, err);
+	return server_open(&d->loop, ret, methods_answer, d, d->control_refused, &d->server, err);
 }
 
 void daemon_settings(struct daemon *d, const struct run_settings *said)

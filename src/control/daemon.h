@@ -16,6 +16,7 @@
 
 #include "control/command.h"
 #include "control/dirs.h"
+#include "control/refusal.h"
 #include "control/server.h"
 #include "port/port.h"
 #include "switch/switch.h"
@@ -46,7 +47,8 @@ struct daemon {
 	struct port_env env;
 	struct server *server;
 
-	uint64_t ports_refused;	  /* for there may be no more of them */
+	uint64_t ports_refused; /* for there may be no more of them */
+	uint64_t control_refused[CONTROL_REFUSAL_COUNT];
 	struct run_settings said; /* by whoever started it */
 	struct confinement confinement;
 };

@@ -140,13 +140,14 @@ static int show(struct daemon *d, const json_t *params, json_t **ret_result, str
 
 static int show_port(void *ctx, const json_t *params, json_t **ret_result, struct error *err)
 {
-	const struct daemon *d = ctx;
+	struct daemon *d = ctx;
 	int r = show(ctx, params, ret_result, err, report_ports, "ports");
 
 	if (!r) {
 		json_object_set_new(*ret_result, "ports_max", json_integer(d->sw.ports_max));
 		json_object_set_new(*ret_result, "ports_refused",
 				    json_integer((json_int_t)d->ports_refused));
+		json_object_set_new(*ret_result, "control_refused", report_control_refused(d));
 	}
 	return r;
 }
@@ -200,6 +201,7 @@ char *methods_answer(void *daemon, const char *line, size_t len)
 		{ "show.feature", show_feature },
 		{ "save", save },
 	};
+	struct daemon *d = daemon;
 
-	return rpc_serve(methods, ARRAY_SIZE(methods), daemon, line, len);
+	return rpc_serve(methods, ARRAY_SIZE(methods), d, d->control_refused, line, len);
 }

@@ -270,6 +270,11 @@ int report_features(struct daemon *d, const char *name, json_t **ret_rows, struc
 	return 0;
 }
 
+json_t *report_control_refused(struct daemon *d)
+{
+	return counts(control_refusal_reasons, CONTROL_REFUSAL_COUNT, d->control_refused);
+}
+
 static void write_run(FILE *out, const struct run_settings *said)
 {
 	if (!said->workers && !said->n_cpus && !said->poll && !said->ports_max)

@@ -23,6 +23,9 @@ int report_features(struct daemon *d, const char *name, json_t **ret_rows, struc
 /* {"pending": what was set of this port and does not count yet, or ""}. NULL: no memory. */
 json_t *report_pending(struct daemon *d, const char *name);
 
+/* How often the control socket has refused something, by name. NULL: no memory. */
+json_t *report_control_refused(struct daemon *d);
+
 /* Commands that make a switch like this one, to be freed; NULL: no memory. */
 char *report_config(struct daemon *d);
 

@@ -32,18 +32,26 @@ static char *answer(const char *key, json_t *payload, json_t *id)
 	return text;
 }
 
-static char *answer_error(enum rpc_error code, const char *message, int refusal, json_t *id)
+static char *refuse(uint64_t *refused, enum control_refusal why, const char *message, int error,
+		    json_t *id)
 {
-	json_t *error = json_pack("{s:i, s:o}", "code", (int)code, "message", rpc_string(message));
+	static const int codes[CONTROL_REFUSAL_COUNT] = {
+#define X(NAME, name, code, text) [CONTROL_REFUSAL_##NAME] = code,
+		CONTROL_REFUSALS(X)
+#undef X
+	};
+	json_t *object =
+		json_pack("{s:i, s:o}", "code", codes[why], "message", rpc_string(message));
 
-	if (error && refusal)
-		json_object_set_new(error, "data", json_pack("{s:i}", "errno", refusal));
-	return answer("error", error, id);
+	refused[why]++;
+	if (object && error)
+		json_object_set_new(object, "data", json_pack("{s:i}", "errno", error));
+	return answer("error", object, id);
 }
 
-char *rpc_error_text(enum rpc_error code, const char *message)
+char *rpc_refuse(uint64_t *refused, enum control_refusal why, const char *message)
 {
-	return answer_error(code, message, 0, json_null());
+	return refuse(refused, why, message, 0, json_null());
 }
 
 static const struct rpc_method *find_method(const struct rpc_method *methods, unsigned n,
@@ -75,8 +83,8 @@ static const char *check_request(const json_t *request)
 	return NULL;
 }
 
-static char *call(const struct rpc_method *methods, unsigned n, void *ctx, const json_t *request,
-		  json_t *id)
+static char *call(const struct rpc_method *methods, unsigned n, void *ctx, uint64_t *refused,
+		  const json_t *request, json_t *id)
 {
 	const char *name = json_string_value(json_object_get(request, "method"));
 	const json_t *params = json_object_get(request, "params");
@@ -86,21 +94,22 @@ static char *call(const struct rpc_method *methods, unsigned n, void *ctx, const
 	int r;
 
 	if (!method)
-		return answer_error(RPC_METHOD_NOT_FOUND, "no such method", 0, id);
+		return refuse(refused, CONTROL_REFUSAL_NO_METHOD, "no such method", 0, id);
 	if (params && !json_is_object(params))
-		return answer_error(RPC_INVALID_PARAMS, "\"params\" must be an object", 0, id);
+		return refuse(refused, CONTROL_REFUSAL_PARAMS, "\"params\" must be an object", 0,
+			      id);
 	r = method->call(ctx, params, &result, &err);
 	if (r == -EINVAL)
-		return answer_error(RPC_INVALID_PARAMS, err.text, -r, id);
+		return refuse(refused, CONTROL_REFUSAL_PARAMS, err.text, -r, id);
 	if (r < 0)
-		return answer_error(RPC_REFUSED, err.text, -r, id);
+		return refuse(refused, CONTROL_REFUSAL_IMPOSSIBLE, err.text, -r, id);
 	if (!result)
-		return answer_error(RPC_INTERNAL, "out of memory", 0, id);
+		return refuse(refused, CONTROL_REFUSAL_HOST, "out of memory", 0, id);
 	return answer("result", result, id);
 }
 
-char *rpc_serve(const struct rpc_method *methods, unsigned n, void *ctx, const char *line,
-		size_t len)
+char *rpc_serve(const struct rpc_method *methods, unsigned n, void *ctx, uint64_t *refused,
+		const char *line, size_t len)
 {
 	json_t *request = json_loadb(line, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, NULL);
 	const char *wrong;
@@ -108,14 +117,14 @@ char *rpc_serve(const struct rpc_method *methods, unsigned n, void *ctx, const c
 	json_t *id;
 
 	if (!request)
-		return rpc_error_text(RPC_PARSE, "not JSON");
+		return rpc_refuse(refused, CONTROL_REFUSAL_NOT_JSON, "not JSON");
 	wrong = check_request(request);
 	if (wrong) {
 		json_decref(request);
-		return rpc_error_text(RPC_INVALID_REQUEST, wrong);
+		return rpc_refuse(refused, CONTROL_REFUSAL_NO_REQUEST, wrong);
 	}
 	id = json_incref(json_object_get(request, "id"));
-	text = call(methods, n, ctx, request, id ? id : json_null());
+	text = call(methods, n, ctx, refused, request, id ? id : json_null());
 	if (!id) {
 		free(text);
 		text = NULL;

@@ -11,6 +11,7 @@
 #include <jansson.h>
 
 #include "base/error.h"
+#include "control/refusal.h"
 
 enum rpc_error {
 	RPC_PARSE = -32700,
@@ -32,13 +33,14 @@ struct rpc_method {
 
 /*
  * Serves one request. Returns the answer, without a newline, to be freed; NULL: there is none to
- * give (or no memory for it).
+ * give (or no memory for it). A refusal is counted in `refused`, told or not; it is indexed by
+ * enum control_refusal.
  */
-char *rpc_serve(const struct rpc_method *methods, unsigned n, void *ctx, const char *line,
-		size_t len);
+char *rpc_serve(const struct rpc_method *methods, unsigned n, void *ctx, uint64_t *refused,
+		const char *line, size_t len);
 
-/* An error as rpc_serve() would answer it, with a null id: for what is no request at all. */
-char *rpc_error_text(enum rpc_error code, const char *message);
+/* An error as rpc_serve() would count and answer it, with a null id: for what is no request. */
+char *rpc_refuse(uint64_t *refused, enum control_refusal why, const char *message);
 
 /* A string that is JSON even if `text` is not UTF-8: other bytes become '?'. New reference. */
 json_t *rpc_string(const char *text);

@@ -42,6 +42,7 @@ struct server {
 	uv_timer_t tick;
 	server_answer answer;
 	void *ctx;
+	uint64_t *refused; /* control/refusal.h */
 	struct cds_list_head clients;
 	unsigned n_clients;
 	unsigned handles; /* that are not closed yet, clients included */
@@ -115,6 +116,7 @@ static void client_reply(struct client *c, char *text)
 	reply = malloc(sizeof(*reply));
 	if (!reply) {
 		free(text);
+		c->server->refused[CONTROL_REFUSAL_HOST]++;
 		client_close(c);
 		return;
 	}
@@ -176,7 +178,8 @@ static void client_serve(struct client *c)
 	if (client_closing(c))
 		return;
 	if (!left && c->used == sizeof(c->buffer)) {
-		client_reply(c, rpc_error_text(RPC_INVALID_REQUEST, "the line is too long"));
+		client_reply(c, rpc_refuse(c->server->refused, CONTROL_REFUSAL_LINE_MAX,
+					   "the line is too long"));
 		c->used = 0;
 		c->finished = true;
 	}
@@ -199,6 +202,7 @@ static void server_admit(struct server *s, int fd)
 	struct client *c = calloc(1, sizeof(*c));
 
 	if (!c) {
+		s->refused[CONTROL_REFUSAL_HOST]++;
 		close(fd);
 		return;
 	}
@@ -209,12 +213,14 @@ static void server_admit(struct server *s, int fd)
 	s->n_clients++;
 	s->handles++;
 	if (uv_pipe_open(&c->pipe, fd)) {
+		s->refused[CONTROL_REFUSAL_HOST]++;
 		close(fd);
 		client_close(c);
 		return;
 	}
 	if (s->n_clients > SERVER_CLIENTS_MAX) {
-		client_reply(c, rpc_error_text(RPC_REFUSED, "too many clients; try again later"));
+		client_reply(c, rpc_refuse(s->refused, CONTROL_REFUSAL_CLIENTS_MAX,
+					   "too many clients; try again later"));
 		c->finished = true;
 	}
 	if (!client_closing(c))
@@ -226,10 +232,12 @@ static void server_accept(uv_poll_t *listener, int status, int events)
 	struct server *s = listener->data;
 	int fd = accept4(s->socket.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-	if (fd >= 0)
+	if (fd >= 0) {
 		server_admit(s, fd);
-	else if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
+	} else if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) {
+		s->refused[CONTROL_REFUSAL_HOST]++;
 		uv_poll_stop(listener); /* it stays readable */
+	}
 }
 
 static void server_tick(uv_timer_t *timer)
@@ -241,10 +249,12 @@ static void server_tick(uv_timer_t *timer)
 	{
 		size_t backlog = client_backlog(c);
 
-		if (!backlog || backlog < c->backlog_before)
+		if (!backlog || backlog < c->backlog_before) {
 			c->stalled = 0;
-		else if (++c->stalled >= SERVER_STALL_SECONDS)
+		} else if (++c->stalled >= SERVER_STALL_SECONDS) {
+			s->refused[CONTROL_REFUSAL_UNREAD]++;
 			client_close(c);
+		}
 		c->backlog_before = backlog;
 	}
 	if (!uv_is_active((const uv_handle_t *)&s->listener))
@@ -257,7 +267,7 @@ static void server_handle_closed(uv_handle_t *handle)
 }
 
 int server_open(uv_loop_t *loop, struct unix_socket *socket, server_answer answer, void *ctx,
-		struct server **ret, struct error *err)
+		uint64_t *refused, struct server **ret, struct error *err)
 {
 	struct server *s = calloc(1, sizeof(*s));
 	int r;
@@ -269,6 +279,7 @@ int server_open(uv_loop_t *loop, struct unix_socket *socket, server_answer answe
 	s->socket = *socket;
 	s->answer = answer;
 	s->ctx = ctx;
+	s->refused = refused;
 	CDS_INIT_LIST_HEAD(&s->clients);
 	r = uv_poll_init(loop, &s->listener, s->socket.fd);
 	if (r) {

@@ -21,9 +21,12 @@ struct server;
 /* Returns the answer to a request, to be freed, or NULL. */
 typedef char *(*server_answer)(void *ctx, const char *line, size_t len);
 
-/* Takes over `socket`, also on failure. 0 or a negative errno with `err` filled. */
+/*
+ * Takes over `socket`, also on failure. `refused` (control/refusal.h) is where what no request
+ * gets as far as to be refused is counted. 0 or a negative errno with `err` filled.
+ */
 int server_open(uv_loop_t *loop, struct unix_socket *socket, server_answer answer, void *ctx,
-		struct server **ret, struct error *err);
+		uint64_t *refused, struct server **ret, struct error *err);
 
 /* Removes the socket's file and closes all; memory is freed as the loop runs on. */
 void server_close(struct server *server); /* NULL is allowed */

@@ -613,6 +613,11 @@ def test_rpc(tap, place):
                 answer = ask(stream, method, **params)
                 check(answer["id"] == 7 and answer["error"]["code"] == code, f"{method} {params}: {answer}")
             check(ask(stream, "show.port")["result"]["ports"] == [], "a port has been made")
+    with tap.test("what was refused at the control socket is counted and shown"):
+        shown = json.loads(place.expect(0, "show", "--json"))
+        check(shown["control_refused"] == {"no_method": 1, "params": 12, "impossible": 3}, str(shown))
+        check("\n  refused at the control socket: 1 no_method (method that does not exist)\n" in place.expect(0, "show"),
+              place.expect(0, "show"))
     with tap.test("random bytes on the control socket do no harm"):
         for number in range(20):
             with socket.socket(socket.AF_UNIX) as client:

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -22,6 +23,7 @@
 #include "control/server.h"
 
 static unsigned calls;
+static uint64_t refused[CONTROL_REFUSAL_COUNT];
 
 static int echo(void *ctx, const json_t *params, json_t **ret_result, struct error *err)
 {
@@ -47,13 +49,19 @@ static int large(void *ctx, const json_t *params, json_t **ret_result, struct er
 	return 0;
 }
 
-static const struct rpc_method methods[] = { { "echo", echo },
-					     { "refuse", refuse },
-					     { "large", large } };
+/* As one that had no memory for its answer. */
+static int nothing(void *ctx, const json_t *params, json_t **ret_result, struct error *err)
+{
+	return 0;
+}
+
+static const struct rpc_method methods[] = {
+	{ "echo", echo }, { "refuse", refuse }, { "large", large }, { "nothing", nothing }
+};
 
 static char *serve_bytes(const char *line, size_t len)
 {
-	return rpc_serve(methods, ARRAY_SIZE(methods), NULL, line, len);
+	return rpc_serve(methods, ARRAY_SIZE(methods), NULL, refused, line, len);
 }
 
 static void answers(const char *line, const char *expected)
@@ -155,6 +163,45 @@ static void deep_and_binary_input_is_a_parse_error(void **state)
 	free(deep);
 }
 
+static void assert_refused(enum control_refusal why, const char *what)
+{
+	for (unsigned i = 0; i < CONTROL_REFUSAL_COUNT; i++) {
+		if (refused[i] != (i == why))
+			fail_msg("%s: %s is %llu", what, control_refusal_reasons[i].name,
+				 (unsigned long long)refused[i]);
+	}
+}
+
+#define REQUEST(id, rest) "{\"jsonrpc\":\"2.0\"," id "\"method\":" rest "}"
+
+static void each_refusal_is_counted_once_and_by_its_name(void **state)
+{
+	static const struct {
+		const char *line;
+		enum control_refusal why;
+	} rows[] = {
+		{ "{", CONTROL_REFUSAL_NOT_JSON },
+		{ "[]", CONTROL_REFUSAL_NO_REQUEST },
+		{ REQUEST("\"id\":1,", "7"), CONTROL_REFUSAL_NO_REQUEST },
+		{ REQUEST("\"id\":1,", "\"frob\""), CONTROL_REFUSAL_NO_METHOD },
+		{ REQUEST("\"id\":1,", "\"echo\",\"params\":[1]"), CONTROL_REFUSAL_PARAMS },
+		{ REQUEST("\"id\":1,", "\"refuse\",\"params\":{\"bad\":1}"),
+		  CONTROL_REFUSAL_PARAMS },
+		{ REQUEST("\"id\":1,", "\"refuse\""), CONTROL_REFUSAL_IMPOSSIBLE },
+		{ REQUEST("\"id\":1,", "\"nothing\""), CONTROL_REFUSAL_HOST },
+		/* Nobody is told. */
+		{ REQUEST("", "\"frob\""), CONTROL_REFUSAL_NO_METHOD },
+		{ REQUEST("", "\"refuse\""), CONTROL_REFUSAL_IMPOSSIBLE },
+		{ REQUEST("\"id\":1,", "\"echo\""), CONTROL_REFUSAL_COUNT },
+	};
+
+	for (unsigned i = 0; i < ARRAY_SIZE(rows); i++) {
+		memset(refused, 0, sizeof(refused));
+		free(serve_bytes(rows[i].line, strlen(rows[i].line)));
+		assert_refused(rows[i].why, rows[i].line);
+	}
+}
+
 /* --- the server ----------------------------------------------------------------------------- */
 
 static struct rig {
@@ -179,8 +226,9 @@ static int rig_open(void **state)
 	snprintf(rig.path, sizeof(rig.path), "%s/control.sock", rig.dir);
 	uv_loop_init(&rig.loop);
 	calls = 0;
+	memset(refused, 0, sizeof(refused));
 	return control_socket_listen(rig.path, &socket, &err) ||
-	       server_open(&rig.loop, &socket, serve, NULL, &rig.server, &err);
+	       server_open(&rig.loop, &socket, serve, NULL, refused, &rig.server, &err);
 }
 
 static int rig_close(void **state)
@@ -304,6 +352,7 @@ static void a_huge_line_ends_the_connection(void **state)
 	assert_int_equal(rig_receive(fd, text, sizeof(text)), -1);
 	assert_non_null(strstr(text, "-32600"));
 	assert_non_null(strstr(text, "too long"));
+	assert_refused(CONTROL_REFUSAL_LINE_MAX, "a huge line");
 	/* Nobody else has noticed. */
 	assert_true(rig_send(other, ECHO_1, strlen(ECHO_1)));
 	rig_receive(other, text, sizeof(text));
@@ -344,6 +393,7 @@ static void who_does_not_read_is_not_served_and_then_closed(void **state)
 	} while (!poll(&closed, 1, 20) && waited < SERVER_STALL_SECONDS + 5);
 	assert_in_range(waited, SERVER_STALL_SECONDS - 1, SERVER_STALL_SECONDS + 4);
 	assert_in_range(calls, 4, 30);
+	assert_refused(CONTROL_REFUSAL_UNREAD, "answers that nobody reads");
 	close(closed.fd);
 }
 
@@ -375,6 +425,7 @@ static void clients_are_bounded(void **state)
 	one = rig_connect();
 	assert_int_equal(rig_receive(one, text, sizeof(text)), -1);
 	assert_non_null(strstr(text, "too many clients"));
+	assert_refused(CONTROL_REFUSAL_CLIENTS_MAX, "one client more");
 	close(one);
 	close(fds[0]);
 	rig_run();
@@ -384,6 +435,26 @@ static void clients_are_bounded(void **state)
 	assert_string_equal(text, ANSWER_1);
 	for (int i = 0; i < SERVER_CLIENTS_MAX; i++)
 		close(fds[i]);
+}
+
+static void a_lack_of_descriptors_is_counted_and_the_client_served_later(void **state)
+{
+	struct rlimit limit, none;
+	char text[256];
+	int fd = rig_connect();
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = limit;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	rig_run();
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_refused(CONTROL_REFUSAL_HOST, "no descriptors");
+	assert_true(rig_send(fd, ECHO_1, strlen(ECHO_1)));
+	for (int i = 0; i < 1000 && !rig_receive(fd, text, sizeof(text)); i++)
+		usleep(20000);
+	assert_string_equal(text, ANSWER_1);
+	close(fd);
 }
 
 static void who_goes_at_once_harms_nobody(void **state)
@@ -487,6 +558,7 @@ int main(void)
 		cmocka_unit_test(malformed_requests_get_the_standard_codes),
 		cmocka_unit_test(a_refusal_is_json_whatever_its_text),
 		cmocka_unit_test(deep_and_binary_input_is_a_parse_error),
+		cmocka_unit_test(each_refusal_is_counted_once_and_by_its_name),
 		with_rig(a_line_may_come_in_pieces),
 		with_rig(requests_may_be_sent_ahead),
 		with_rig(who_has_said_all_still_gets_the_answers),
@@ -495,6 +567,7 @@ int main(void)
 		with_rig(who_does_not_read_is_not_served_and_then_closed),
 		with_rig(who_reads_late_gets_all_of_it),
 		with_rig(clients_are_bounded),
+		with_rig(a_lack_of_descriptors_is_counted_and_the_client_served_later),
 		with_rig(who_goes_at_once_harms_nobody),
 		with_rig(the_socket_is_its_owners_alone),
 		with_rig(a_second_switch_is_refused),
