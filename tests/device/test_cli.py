@@ -24,16 +24,27 @@ END_SECONDS = 1  # what is promised
 COMMANDS = [["run"], ["port"], ["port", "add"], ["port", "del"], ["port", "set"], ["show"], ["save"], ["version"],
             ["bench"], ["bench", "load"], ["bench", "latency"], ["conform"]]
 NOBODY = 65534
-KEYS = {
-    "port": {"name", "kind", "options", "state", "reason", "features", "queue_pairs", "mtu", "memory", "last_error", "pending",
-             "ingress", "egress", "limits", "refused"},
-    "queue": {"port", "queue", "direction", "state", "size", "frames", "bytes", "segments", "held", "kicks", "calls",
-              "worker", "load", "moves", "armed", "gap_ns"},
-    "fdb": {"mac", "port", "age"},
-    "worker": {"worker", "cpu", "cpu_ns", "busy_cycles", "frames", "bursts", "sleeps", "queues", "armed", "load",
-               "wakeup_ns"},
-    "feature": {"bit", "name", "offered", "option", "text"},
-}
+MANUAL = (ROOT / "man" / "ringway.8").read_text().replace("\\-", "-")  # as hyphens that are to be typed are written
+ARRAYS = {"port": "ports", "queue": "queues", "fdb": "fdb", "worker": "workers", "feature": "features"}
+
+
+def words_of(text):
+    """The words of an enumeration, without what is said of them in brackets, and without macros."""
+    plain = re.sub(r"\([^)]*\)", "", re.sub(r"^\.[A-Z]+ ", "", text, flags=re.M))
+    return set(re.findall(r"\w+", plain)) - {"and"}
+
+
+def documented():
+    """The keys that the manual page promises programs: beside the ports, of each kind of row, of a port's traffic."""
+    text = MANUAL[MANUAL.index("the answer is one JSON object"):MANUAL.index(".SS ringway save")]
+    top, *parts = text.split(".TP\n.B ")
+    rows = dict(part.split("\n", 1) for part in parts)
+    beside = top.split("\nalso ")[1]
+    traffic = re.search(r"ingress and egress \(each with ([^:]+):", rows["ports"])[1]
+    return words_of(beside), {what: words_of(rows[array]) for what, array in ARRAYS.items()}, words_of(traffic)
+
+
+BESIDE, KEYS, TRAFFIC = documented()
 
 
 def wait_for(condition, what, seconds=READY_SECONDS):
@@ -122,13 +133,11 @@ def test_help(tap, place):
             for command in COMMANDS:
                 check(command[0] in text, f"{command[0]} is not in the list")
     with tap.test("the manual page has each option and command"):
-        # Hyphens that are to be typed are \- in a manual page.
-        page = (ROOT / "man" / "ringway.8").read_text().replace("\\-", "-")
         for command in COMMANDS:
-            check(" ".join(["ringway", *command]) in page, f"{command} is not in the manual")
+            check(" ".join(["ringway", *command]) in MANUAL, f"{command} is not in the manual")
             text = place.expect(0, *command, "--help", control=False)
             for option in sorted(set(re.findall(r"--[a-z-]+", text))):
-                check(option in page, f"{option} of {command} is not in the manual")
+                check(option in MANUAL, f"{option} of {command} is not in the manual")
         for command in COMMANDS:
             check(place.expect(0, "help", *command, control=False) == place.expect(0, *command, "--help", control=False),
                   f"help {command} differs from --help")
@@ -328,13 +337,15 @@ def test_ports(tap, place):
 
 def test_show(tap, place):
     switch = place.start("--workers", "2", "--port", f"vm1 vhost-user listen={place.folder}/vm1.sock")
-    with tap.test("show is a table for people and keeps the contract with programs"):
+    with tap.test("show is a table for people and keeps the contract with programs, which is in the manual page"):
         check(place.expect(0, "show") == place.expect(0, "show", "port"), "show alone does not show ports")
         for what, keys in KEYS.items():
             check(place.expect(0, "show", what), "no table")
             for row in place.show(what):
                 check(set(row) == keys, f"{what}: {set(row) ^ keys}")
-        check(set(place.show("port")[0]["ingress"]) == {"frames", "bytes", "dropped"}, "ingress differs")
+            answer = set(json.loads(place.expect(0, "show", what, "--json")))
+            check(answer == {ARRAYS[what]} | (BESIDE if what == "port" else set()), f"{what}: {answer}")
+        check(set(place.show("port")[0]["ingress"]) == TRAFFIC, "ingress differs")
         check([row["worker"] for row in place.show("worker")] == [0, 1], "there should be two workers")
         check("waiting" in place.expect(0, "show", "port", "vm1"), "it does not say what the port waits for")
         check("mode=0600" in place.expect(0, "show", "port", "vm1"), "it does not say who may connect")
