@@ -30,7 +30,7 @@ static const char help_add[] =
 	"  fd=N          a connected socket that was inherited ('ringway run' only)\n"
 	"and, if wanted,\n"
 	"  mode=MODE     of the listening socket, octal; 0600 if not said\n"
-	"  group=NAME    of the listening socket, e.g. the group that runs QEMU\n"
+	"  group=NAME    of the listening socket, by name or number, e.g. QEMU's\n"
 	"  mtu=N         no longer packets than that to and from the port; 0: any\n"
 	"  features=-NAME,...  offered to the guest without these: csum, guest_csum, tso,\n"
 	"                guest_tso, uso, guest_uso, mrg_rxbuf, mq, indirect_desc, event_idx,\n"

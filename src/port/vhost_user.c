@@ -230,8 +230,10 @@ static int parse_group(const struct port_option *o, gid_t *ret, struct error *er
 		return 0;
 	}
 	if (port_option_number(o, 10, 0, UINT32_MAX - 1, &gid, err))
-		return error_set(err, EINVAL, "group=%s: no such group; see getent group",
-				 o->value);
+		return error_set(err, EINVAL,
+				 "group=%.80s: no such group; say one of 'getent group', or a "
+				 "number up to %u",
+				 o->value, UINT32_MAX - 1);
 	*ret = (gid_t)gid;
 	return 0;
 }

@@ -111,14 +111,17 @@ def test_unprivileged(tap, place):
 
 
 def test_group(tap, place):
-    with tap.test("a group is found by its name after the start"):
+    with tap.test("a group is found by its name or number after the start"):
         name = grp.getgrgid(os.getgid()).gr_name
         switch = place.start()
         path = place.folder / "vm1.sock"
         place.expect(0, "port", "add", "vm1", "vhost-user", f"listen={path}", f"group={name}", "mode=0660")
         check(path.stat().st_gid == os.getgid() and path.stat().st_mode & 0o777 == 0o660, f"{path.stat()}")
-        said = place.expect(1, "port", "add", "vm2", "vhost-user", f"listen={path}2", "group=no-such-group")
-        check("no such group" in said, said)
+        place.expect(0, "port", "add", "vm2", "vhost-user", f"listen={path}2", f"group={os.getgid()}")
+        place.expect(0, "port", "del", "vm2")
+        for number in ("no-such-group", "-1", "4294967295", "0x10", "1 000", ""):
+            said = place.expect(1, "port", "add", "vm2", "vhost-user", f"listen={path}2", f"group={number}")
+            check("no such group" in said and "number up to 4294967294" in said, said)
         check(end(switch)[0] == 0, "it did not end well")
 
 
