@@ -279,10 +279,25 @@ def test_users(tap, place):
         os.unlink(binary)
 
 
+def test_idle(tap, place):
+    switch = place.start("--port", f"vm1 vhost-user listen={place.folder}/vm1.sock")
+    with tap.test("nobody wakes the control thread of an idle switch more than once a second"):
+        status = Path(f"/proc/{switch.pid}/task/{switch.pid}/status")
+
+        def wakeups():
+            return int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", status.read_text(), re.M)[1])
+        time.sleep(1)  # the watchdog has seen the start
+        before, seconds = wakeups(), 5
+        time.sleep(seconds)
+        check(wakeups() - before <= seconds + 2, f"{wakeups() - before} times in {seconds} s")
+    end(switch)
+
+
 def body(tap, arguments):
     # Whoever runs the tests under nohup has it ignored, which switches would inherit.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    for test in (test_limits, test_descriptors, test_few_descriptors, test_signals, test_log, test_levels, test_users):
+    for test in (test_limits, test_descriptors, test_few_descriptors, test_signals, test_log, test_levels, test_users,
+                 test_idle):
         with Place(arguments.binary) as place:
             test(tap, place)
 
