@@ -141,12 +141,6 @@ def test_help(tap, place):
         for command in COMMANDS:
             check(place.expect(0, "help", *command, control=False) == place.expect(0, *command, "--help", control=False),
                   f"help {command} differs from --help")
-    with tap.test("the manual page has each key of what show --json prints"):
-        promised = page[page.index("an array in it"):]
-        for what, keys in KEYS.items():
-            told = re.search(rf"^\.TP\n\.B {what}s?\n(.*?)^\.(?:TP|SS)\b", promised, re.M | re.S)
-            missing = sorted(key for key in keys if not re.search(rf"\b{key}\b", told[1]))
-            check(not missing, f"{what}: {missing} are not in the manual")
     with tap.test("the version is told by option and command"):
         check(place.expect(0, "--version", control=False) == place.expect(0, "version", control=False), "they differ")
         check(re.fullmatch(r"ringway \d+\.\d+\.\d+\n", place.expect(0, "version", control=False)), "no version")
