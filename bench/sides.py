@@ -105,9 +105,8 @@ class OvsDpdk(Counting):
     def begin(self, cell):
         if cell.frame == "tso":
             raise RigError("it takes segmented frames only where it is the client of the socket")
-        if cell.queues > 1:
-            raise RigError("its ports have one queue")
         self.switch.wake()
+        self.switch.set_mtu(max(int(cell.frame), ovs.USUAL_MTU) if cell.frame.isdecimal() else ovs.USUAL_MTU)
         super().begin(cell)
 
     def usage(self):

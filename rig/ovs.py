@@ -1,6 +1,7 @@
 """Open vSwitch with DPDK as a switch between two guests: processes, database and sockets of its own, no service.
 
-Without hugepages it needs --legacy-mem and much of it, or guests silently get nothing. It makes a tap for each bridge,
+Without hugepages it needs --legacy-mem and much of it, or guests silently get nothing. Mbufs for each port are far fewer than
+for all ports alike, which without hugepages take so long to make that guests give up. It makes a tap for each bridge,
 hence a network namespace of its own. Its polling thread has a CPU all the time: let it `rest` while others are measured.
 """
 import os
@@ -14,15 +15,16 @@ from pathlib import Path
 from rig import RigError, fetch
 from rig.process import Process
 
-MEMORY_MB = 3072
+MEMORY_MB = 1024
 READY_SECONDS = 60
 BRIDGE = "br0"
+USUAL_MTU = 1500
 
 
 class OvsDpdk:
-    """A bridge with the normal action (it learns addresses), and two ports of dpdkvhostuser."""
+    """A bridge with the normal action (it learns addresses), and two ports of dpdkvhostuser; guests say how many queues."""
 
-    def __init__(self, folder, *, cpu, main_cpu, queues=1):
+    def __init__(self, folder, *, cpu, main_cpu):
         self.peers = fetch.open_vswitch()
         self.folder = Path(folder)
         self.sockets = [self.folder / f"vm{port}" for port in (1, 2)]
@@ -30,12 +32,14 @@ class OvsDpdk:
                     "OVS_SYSCONFDIR": str(folder), "RUNTIME_DIRECTORY": str(folder)}
         self.control = self.folder / "vswitchd.ctl"
         self.database = f"unix:{self.folder}/db.sock"
+        self.mtu = USUAL_MTU
         self.processes = []
         try:
             self._start_database()
             self._configure(cpu, main_cpu)
             self.switch = self._start("unshare", "--net", self.peers.daemon(), self.database, "--unixctl", self.control)
-            self._add_ports(queues)
+            self._vsctl("add-br", BRIDGE, "--", "set", "bridge", BRIDGE, "datapath_type=netdev")
+            self._add_ports()
         except BaseException:
             self.close()
             raise
@@ -68,18 +72,25 @@ class OvsDpdk:
     def _configure(self, cpu, main_cpu):
         self._vsctl("--no-wait", "init")
         extra = f"--no-huge --legacy-mem -m {MEMORY_MB} --no-pci --file-prefix=ovs-{self.folder.name}"
-        for setting in ("dpdk-init=true", f"dpdk-extra={extra}", f"pmd-cpu-mask={1 << cpu:#x}",
+        for setting in ("per-port-memory=true", "dpdk-init=true", f"dpdk-extra={extra}", f"pmd-cpu-mask={1 << cpu:#x}",
                         f"dpdk-lcore-mask={1 << main_cpu:#x}"):
             key, _, value = setting.partition("=")
             self._vsctl("--no-wait", "set", "Open_vSwitch", ".", f'other_config:{key}="{value}"')
 
-    def _add_ports(self, queues):
+    def _add_ports(self):
         """ovs-vsctl waits until the switch has done it."""
-        self._vsctl("add-br", BRIDGE, "--", "set", "bridge", BRIDGE, "datapath_type=netdev")
         for path in self.sockets:
             self._vsctl("add-port", BRIDGE, path.name, "--", "set", "Interface", path.name, "type=dpdkvhostuser",
-                        f"options:n_rxq={queues}")
+                        f"mtu_request={self.mtu}")
         self._wait(lambda: all(path.exists() for path in self.sockets), self.switch, "ports")
+
+    def set_mtu(self, mtu):
+        """Of both ports, while there are no guests. New ports, as it takes up no other MTU where a guest has been."""
+        if mtu != self.mtu:
+            self.mtu = mtu
+            for path in self.sockets:
+                self._vsctl("del-port", BRIDGE, path.name)
+            self._add_ports()
 
     def _wait(self, condition, process, what):
         end = time.monotonic() + READY_SECONDS
