@@ -53,9 +53,9 @@ static inline void entry_prefetch(uintptr_t at, bool write)
 	}
 }
 
-/* Where the buffer of its first descriptor `d` is, and whether that is all. `write` as in
- * chain_walk(). */
-static inline void entry_look(const struct virtq *vq, struct ring_entry *e,
+/* Where the buffer of its first descriptor `d` is; true if that is all. `write` as in chain_walk().
+ */
+static inline bool entry_look(const struct virtq *vq, struct ring_entry *e,
 			      const struct vring_desc *d, uint16_t write)
 {
 	const uint16_t shape = VRING_DESC_F_NEXT | VRING_DESC_F_INDIRECT | VRING_DESC_F_WRITE;
@@ -68,10 +68,11 @@ static inline void entry_look(const struct virtq *vq, struct ring_entry *e,
 	if (likely(at)) {
 		entry_prefetch(at, write);
 		if (likely((d->flags & shape) == write && run == d->len))
-			return;
+			return true;
 	}
 	e->whole = e->bad = false;
 	e->desc = *d;
+	return false;
 }
 
 static inline bool entry_bad(const struct ring_entry *e)

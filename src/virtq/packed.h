@@ -112,40 +112,44 @@ static inline unsigned packed_chain(const struct virtq *vq, uint16_t slot, uint6
 	return n;
 }
 
+/* Of a chain that is not whole: what returns it. False: it never ends. */
+static inline bool packed_look_on(const struct virtq *vq, struct ring_entry *e, uint16_t slot,
+				  uint64_t half)
+{
+	e->slot = slot;
+	e->slots = (uint16_t)packed_chain(vq, slot, &half);
+	e->head = packed_id(half);
+	return e->slots;
+}
+
 static inline unsigned packed_stage_fill(struct virtq *vq, struct ring_stage *stage, unsigned max,
 					 uint16_t write)
 {
-	struct vring_desc desc[BATCH_FRAMES];
+	uint16_t slot = stage->at, round = stage->round;
 	unsigned n = 0;
 
 	while (n < max) {
 		struct ring_entry *e = &stage->entry[n];
-		uintptr_t at = packed_slot(vq, stage->at);
+		uintptr_t at = packed_slot(vq, slot);
 		uint64_t half = guest_load64_acquire(at + 8);
-		uint16_t flags = packed_flags(half);
+		struct vring_desc d = { .len = (uint32_t)half, .flags = packed_flags(half) };
 
-		if (!packed_is_available(flags, stage->round))
+		if (!packed_is_available(d.flags, round))
 			break;
-		desc[n].addr = guest_load64(at);
-		desc[n].len = (uint32_t)half;
-		desc[n].flags = flags;
-		e->slot = stage->at;
-		e->slots = 1;
-		if (unlikely(flags & VRING_DESC_F_NEXT)) {
-			e->slots = (uint16_t)packed_chain(vq, stage->at, &half);
-			if (!e->slots) {
-				ring_break(vq);
-				break;
-			}
-		}
+		d.addr = guest_load64(at);
 		e->head = packed_id(half);
-		packed_advance(vq, &stage->at, &stage->round, e->slots);
+		e->slots = 1;
+		if (unlikely(!entry_look(vq, e, &d, write)) && !packed_look_on(vq, e, slot, half)) {
+			ring_break(vq);
+			break;
+		}
+		packed_advance(vq, &slot, &round, e->slots);
 		n++;
 		if (unlikely(e->slots > PACKED_LONG))
 			break;
 	}
-	for (unsigned i = 0; i < n; i++)
-		entry_look(vq, &stage->entry[i], &desc[i], write);
+	stage->at = slot;
+	stage->round = round;
 	stage->n = n;
 	stage->next = 0;
 	return n;
