@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static int *inherited;
@@ -61,4 +62,13 @@ int inherit_take(int fd, struct error *err)
 			 "descriptor %d was not inherited, or another port has it; start "
 			 "ringway with one for each port",
 			 fd);
+}
+
+int inherit_own(int fd, struct error *err)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) || fcntl(fd, F_SETFD, FD_CLOEXEC))
+		return error_set(err, errno, "the descriptor %d: %s", fd, strerror(errno));
+	return 0;
 }

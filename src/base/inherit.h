@@ -19,4 +19,7 @@ void inherit_note(void);
 /* Takes one out. 0, or -EBADF with `err` filled: it was not inherited, or is taken already. */
 int inherit_take(int fd, struct error *err);
 
+/* One that has turned out to be what it should be: from now on non-blocking, and for no child. */
+int inherit_own(int fd, struct error *err);
+
 #endif

@@ -246,7 +246,7 @@ int tap_open(const char *name, unsigned queues, int *ret_fds, bool *ret_uso, str
 int tap_adopt(int fd, bool *ret_uso, struct error *err)
 {
 	struct ifreq ifr;
-	int flags, r = inherit_take(fd, err);
+	int r = inherit_take(fd, err);
 
 	if (r)
 		return r;
@@ -264,11 +264,8 @@ int tap_adopt(int fd, bool *ret_uso, struct error *err)
 			"the descriptor %d was attached without %s; use IFF_TAP, IFF_NO_PI "
 			"and IFF_VNET_HDR",
 			fd, ifr.ifr_flags & IFF_TAP ? "IFF_VNET_HDR" : "IFF_TAP");
-	flags = fcntl(fd, F_GETFL);
-	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
-	    fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
-		return error_set(err, errno, "the descriptor %d: %s", fd, strerror(errno));
-	return configure(fd, ret_uso, err);
+	r = inherit_own(fd, err);
+	return r ? r : configure(fd, ret_uso, err);
 }
 
 /* A tap can be written to if its link is up, wherever it is. */

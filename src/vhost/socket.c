@@ -10,7 +10,6 @@
 #include "vhost/socket.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,21 +173,20 @@ static void on_timer(uv_timer_t *timer)
 static int check_inherited(int fd, struct error *err)
 {
 	struct sockaddr_un peer;
-	int domain = -1, type = -1, flags, r = inherit_take(fd, err);
+	int domain = -1, type = -1, r = inherit_take(fd, err);
 	socklen_t len = sizeof(int);
 
 	if (r)
 		return r;
-	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) || domain != AF_UNIX ||
-	    getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) || type != SOCK_STREAM)
+	/* What is no socket leaves both as they are. */
+	getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len);
+	getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len);
+	if (domain != AF_UNIX || type != SOCK_STREAM)
 		return error_set(err, ENOTSOCK, "descriptor %d is not a Unix stream socket", fd);
 	len = sizeof(peer);
 	if (getpeername(fd, (struct sockaddr *)&peer, &len))
 		return error_set(err, errno, "descriptor %d is not a connected socket", fd);
-	flags = fcntl(fd, F_GETFL);
-	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) || fcntl(fd, F_SETFD, FD_CLOEXEC))
-		return error_set(err, errno, "descriptor %d: %s", fd, strerror(errno));
-	return 0;
+	return inherit_own(fd, err);
 }
 
 /* Life */
@@ -205,7 +203,7 @@ static void on_closed(uv_handle_t *handle)
 
 static int prepare(struct endpoint *e, const struct endpoint_config *config, struct error *err)
 {
-	int r;
+	int r = 0;
 
 	switch (e->kind) {
 	case LISTEN:
@@ -216,16 +214,17 @@ static int prepare(struct endpoint *e, const struct endpoint_config *config, str
 				  "somebody listens at %s already; end that, or choose another "
 				  "listen=PATH",
 				  e->path);
-		return r;
+		break;
 	case CONNECT:
-		return unix_socket_check(e->path, err);
+		r = unix_socket_check(e->path, err);
+		break;
 	case INHERIT:
 		r = check_inherited(config->fd, err);
 		if (!r)
 			e->fd = config->fd;
-		return r;
+		break;
 	}
-	return 0;
+	return r;
 }
 
 static void discard(struct endpoint *e)

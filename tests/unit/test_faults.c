@@ -8,11 +8,14 @@
 
 #include <grp.h>
 #include <liburing.h>
+#include <linux/if_tun.h>
+#include <net/if.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -20,8 +23,10 @@
 #include <sys/vfs.h>
 #include <sys/wait.h>
 
+#include "base/inherit.h"
 #include "faults.h"
 #include "port/tap.h"
+#include "port/tap_open.h"
 #include "port/vhost_user.h"
 #include "sandbox/layers.h"
 #include "worker/pool.h"
@@ -37,7 +42,8 @@ FAULTY(void *, mmap64, (void *at, size_t n, int prot, int flags, int fd, off_t o
 FAULTY(int, pthread_create,
        (pthread_t * ret, const pthread_attr_t *attr, void *(*main)(void *), void *arg),
        (ret, attr, main, arg), EAGAIN, 0)
-FAULTY(int, open64, (const char *path, int flags, mode_t mode), (path, flags, mode), -1, ENFILE)
+static int open_code = ENFILE;
+FAULTY(int, open64, (const char *path, int flags, mode_t mode), (path, flags, mode), -1, open_code)
 FAULTY(int, socket, (int domain, int type, int protocol), (domain, type, protocol), -1, ENFILE)
 FAULTY(int, eventfd, (unsigned value, int flags), (value, flags), -1, ENFILE)
 FAULTY(int, accept4, (int fd, struct sockaddr *from, socklen_t *len, int flags),
@@ -326,13 +332,96 @@ static int live_with_a_tap(struct error *err)
 	return r;
 }
 
-static void a_tap(void **state)
+static void need_taps(void)
 {
 	if (unshare(CLONE_NEWNET) || access("/dev/net/tun", R_OK | W_OK)) {
 		print_message("needs root and /dev/net/tun\n");
 		skip();
 	}
+}
+
+static void a_tap(void **state)
+{
+	need_taps();
 	fail_each(live_with_a_tap, 20);
+}
+
+/* One that is no descriptor of ours yet is closed here: what is told ends the process. */
+static int live_with_what_was_inherited(const struct port_ops *ops, int fd, struct error *err)
+{
+	char number[16];
+	const struct port_option option = { "fd", number };
+	int r = switch_init(&sw);
+
+	snprintf(number, sizeof(number), "%d", fd);
+	inherit_note();
+	if (!r)
+		r = add_port(ops, &option, 1, err);
+	if (!r)
+		turn();
+	end();
+	if (r && fcntl(fd, F_GETFD) >= 0)
+		close(fd);
+	return r;
+}
+
+static int live_with_an_inherited_tap(struct error *err)
+{
+	struct ifreq ifr = { .ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR };
+	int fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
+
+	assert_int_equal(ioctl(fd, TUNSETIFF, &ifr), 0);
+	return live_with_what_was_inherited(&tap_ops, fd, err);
+}
+
+static int live_with_an_inherited_front_end(struct error *err)
+{
+	int pair[2], r;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	r = live_with_what_was_inherited(&vhost_user_ops, pair[0], err);
+	close(pair[1]);
+	return r;
+}
+
+static void an_inherited_tap(void **state)
+{
+	need_taps();
+	fail_each(live_with_an_inherited_tap, 8);
+}
+
+static void an_inherited_front_end(void **state)
+{
+	fail_each(live_with_an_inherited_front_end, 5);
+}
+
+static void why_there_are_no_taps(void **state)
+{
+	static const struct {
+		int code;
+		const char *said;
+	} why[] = { { ENOENT, "modprobe tun" },
+		    { EACCES, "may not be opened" },
+		    { EMFILE, "ulimit -n" },
+		    { EIO, "/dev/net/tun: Input/output error" } };
+	struct error err;
+	bool uso;
+	int fd;
+
+	need_taps();
+	for (unsigned i = 0; i < ARRAY_SIZE(why); i++) {
+		open_code = why[i].code;
+		faults_name = NULL;
+		for (faults_turn = 0; !faults_name || strcmp(faults_name, "open64") != 0;
+		     faults_turn++) {
+			faults_calls = 0;
+			if (!WITH_FAULTS(tap_open("ringway0", 1, &fd, &uso, &err)))
+				close(fd);
+		}
+		assert_non_null(strstr(err.text, why[i].said));
+	}
+	open_code = ENFILE;
+	faults_turn = TURNS_MAX;
 }
 
 /* Into the sandbox */
@@ -421,6 +510,9 @@ int main(void)
 		cmocka_unit_test(a_switch_with_a_front_end),
 		cmocka_unit_test(the_way_into_the_sandbox),
 		cmocka_unit_test(a_tap),
+		cmocka_unit_test(an_inherited_tap),
+		cmocka_unit_test(an_inherited_front_end),
+		cmocka_unit_test(why_there_are_no_taps),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
