@@ -169,7 +169,7 @@ static int attach_first(int fd, const char *name, bool several, bool existed, in
 	int flags = FLAGS | (several ? IFF_MULTI_QUEUE : 0);
 	int r = attach(fd, name, flags);
 
-	if (r == -EINVAL && existed) {
+	if (r == -EINVAL) {
 		flags ^= IFF_MULTI_QUEUE;
 		r = attach(fd, name, flags);
 		if (several && r != -EINVAL)
