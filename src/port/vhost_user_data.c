@@ -33,9 +33,10 @@ bool vhost_user_collect(struct port_queue *queue, struct batch *b, struct virtq_
 	struct vhost_user_port *p = vhost_user_port(queue->port);
 	const struct rx_set *rx;
 
-	if (unlikely(load_relaxed(&vq->fresh)) &&
-	    exchange_acquire(&vq->fresh, 0u)) /* partner: call_once() */
+	if (unlikely(load_relaxed(&vq->fresh))) {
+		exchange_acquire(&vq->fresh, 0u); /* partner: call_once() */
 		note_rings(p, vq->tx, calls);
+	}
 	if (!virtq_collect(vq->tx, b))
 		return false;
 	rx = rcu_read(p->rx);
