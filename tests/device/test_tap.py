@@ -448,7 +448,7 @@ def test_refusals(tap, switch):
         for words, said, remedy in (
                 ([], "dev=NAME", "fd=N"), (["dev=rwt0", "queues=0"], "queues=0", "1 to 256"),
                 (["dev=rwt0", "queues=257"], "queues=257", "1 to 256"), (["dev=rwt0", "queues=2x"], "2x", "1 to 256"),
-                (["dev=" + "x" * 16], "dev=", "1 to 15"), (["dev="], "dev=", "1 to 15"), (["dev=.."], "dev=", "1 to 15"),
+                (["dev=" + "x" * 16], "dev=", "1 to 15"), (["dev="], "dev=", "1 to 15"), (["dev=."], "dev=", "1 to 15"), (["dev=.."], "dev=", "1 to 15"),
                 (["dev=a/b"], "dev=", "none of"), (["dev=tap%d"], "dev=", "none of"), (["dev=a b"], "dev=", "no blank"),
                 (["dev=rwt0", "frob=1"], "'frob'", "dev, queues, fd"), (["dev=rwt0", "mtu=9000"], "the MTU", "ip link set"),
                 (["fd=3"], "fd=", "ringway run")):
@@ -538,6 +538,11 @@ def test_inherited(tap, binary, folder):
             run = subprocess.run([binary, "run", "--control", folder / "c.sock", "--port", f"t tap {words}"],
                                  capture_output=True, text=True, timeout=20)
             check(run.returncode == 1, f"{words}: {run.returncode} {run.stderr}")
+        config = folder / "set.conf"
+        config.write_text("port add t tap dev=rwt0\nport set t fd=9\n")
+        run = subprocess.run([binary, "run", "--control", folder / "c.sock", "-f", config],
+                             capture_output=True, text=True, timeout=20)
+        check(run.returncode == 1 and "add it again" in run.stderr, f"{run.returncode} {run.stderr}")
 
 
 def body(tap, arguments):

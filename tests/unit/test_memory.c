@@ -376,6 +376,21 @@ static void refuse_large_private_memory(size_t size)
 		_exit(77);
 }
 
+/*
+ * With no room for a page either, the fault comes again and ends the process. A real one would take
+ * the counts of branches with it: so one is sent that says it was at this address.
+ */
+static void fault_that_nothing_heals(uintptr_t at)
+{
+	siginfo_t info = { .si_signo = SIGBUS, .si_code = SI_QUEUE, .si_addr = (void *)at };
+	struct sigaction action;
+
+	refuse_large_private_memory(1);
+	if (syscall(SYS_rt_sigqueueinfo, getpid(), SIGBUS, &info) ||
+	    sigaction(SIGBUS, NULL, &action) || action.sa_handler != SIG_DFL)
+		_exit(3);
+}
+
 /* In a child, which the filter stays with. */
 static void touch_what_is_gone(const struct guest_memory *mem, size_t size)
 {
@@ -392,6 +407,7 @@ static void touch_what_is_gone(const struct guest_memory *mem, size_t size)
 		if (bytes[0] | bytes[63] || !guest_memory_broken(mem))
 			_exit(1);
 	}
+	fault_that_nothing_heals(guest_translate(mem, PAGE, 1, &run));
 #ifdef __SANITIZE_ADDRESS__
 	_exit(0); /* it would look for leaks, which takes memory */
 #else

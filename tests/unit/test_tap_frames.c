@@ -303,6 +303,30 @@ static void a_frame_that_was_overtaken_is_not_written_late(void **state)
 	free(b);
 }
 
+/* Of its seven segments the sixth does not fit, the last one does. */
+static void a_frame_of_which_a_segment_was_overtaken_is_dropped(void **state)
+{
+	static struct plain_frame large;
+	struct rig *rig = *state;
+	struct batch *b = aligned_alloc(CACHE_LINE, sizeof(*b));
+	struct virtio_net_hdr hdr = { .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+				      .gso_type = VIRTIO_NET_HDR_GSO_UDP_L4,
+				      .gso_size = SEGMENT,
+				      .csum_offset = 6 };
+
+	if (!set_pipe(rig))
+		skip(); /* plain calls end at the first that fails */
+	plain_make(&large, &(struct plain_shape){ .protocol = 17, .payload = 6 * SEGMENT + 10 });
+	hdr.csum_start = (uint16_t)large.l4;
+	b->n = b->spans = 0;
+	add(b, &large, &hdr, 65536);
+	assert_int_equal(tap_ops.egress(rig->port, b, 1, NULL), 0);
+	assert_int_equal(rig->out->segments, 6);
+	assert_int_equal(rig->out->stats.dropped[DROP_FULL], 1);
+	assert_int_equal(rig->out->stats.frames, 0);
+	free(b);
+}
+
 /* A segment of more pieces than can be written at once costs its frame; the next one is served. */
 static void a_segment_in_too_many_pieces_is_dropped(void **state)
 {
@@ -366,6 +390,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_is_behind_one_that_waits_waits_too, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(a_frame_that_was_overtaken_is_not_written_late,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(a_frame_of_which_a_segment_was_overtaken_is_dropped,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(what_the_kernel_cannot_cut_is_cut, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_lies_or_is_refused_is_dropped_by_name, setup,
