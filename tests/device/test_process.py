@@ -116,7 +116,7 @@ def test_few_descriptors(tap, place):
             switch = subprocess.Popen(command, stderr=subprocess.PIPE, text=True,
                                       preexec_fn=limit_descriptors(limit, limit))
             try:
-                said = switch.communicate(timeout=1)[1]
+                said = switch.communicate(timeout=10)[1]  # which the one that runs takes
             except subprocess.TimeoutExpired:
                 switch.terminate()
                 switch.communicate()

@@ -295,7 +295,7 @@ static void *replace_memory(void *arg)
 			    .userspace_addr = 1ull << 45 },
 	};
 	int fd = memfd_create("beside", MFD_CLOEXEC);
-	uintptr_t replaced = 0;
+	uintptr_t replaced = 0; /* and 0 if that went wrong */
 	struct error err;
 
 	if (fd < 0 || ftruncate(fd, BESIDE))
@@ -305,8 +305,10 @@ static void *replace_memory(void *arg)
 		    frontend_set(&d->fe, VHOST_USER_ADD_MEM_REG, &beside, sizeof(beside), &fd, 1,
 				 &err) ||
 		    frontend_set(&d->fe, VHOST_USER_REM_MEM_REG, &beside, sizeof(beside), NULL, 0,
-				 &err))
+				 &err)) {
+			replaced = 0;
 			break;
+		}
 		replaced++;
 	}
 	close(fd);
@@ -334,7 +336,7 @@ static void memory_is_replaced_while_frames_are_copied(void **state)
 	for (unsigned i = 0; i < 2; i++) {
 		pthread_join(threads[i], &replaced[i]);
 		print_message("# %ju times\n", (uintmax_t)(uintptr_t)replaced[i]);
-		assert_true((uintptr_t)replaced[i] > 20);
+		assert_true((uintptr_t)replaced[i] > 0);
 	}
 	stream_both(&s);
 	driver_close(s.from);
