@@ -250,7 +250,9 @@ int guests_open(struct guests *g, const struct guests_config *config, struct err
 	memset(g, 0, sizeof(*g));
 	g->config = config;
 	if (rc)
-		return error_set(err, -rc, "CPU %u cannot be used", config->cpu);
+		return error_set(err, -rc,
+				 "CPU %u cannot be used; give --cpu one of taskset -cp $$",
+				 config->cpu);
 	choose_buffers(g);
 	if (g->slots > config->entries)
 		return error_set(err, EINVAL,

@@ -13,7 +13,8 @@ int trace_write(const char *path, const char *what, const uint64_t *when, unsign
 	int failed;
 
 	if (!file)
-		return error_set(err, errno, "%s: %s", path, strerror(errno));
+		return error_set(err, errno, "%s: %s; give a file that can be written", path,
+				 strerror(errno));
 	fprintf(file, "# %s\n", what);
 	for (unsigned i = 0; i < n; i++)
 		fprintf(file, "%" PRIu64 "\n", i ? when[i] - when[i - 1] : 0);

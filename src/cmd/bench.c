@@ -108,7 +108,7 @@ static int number(const char *command, const char *option, double min, double ma
 	double v = strtod(optarg, &end);
 
 	if (!*optarg || *end || !(v >= min && v <= max))
-		return cmd_usage(command, "%s '%s': a number from %g to %g is needed", option,
+		return cmd_usage(command, "%s '%s': a number from %.10g to %.10g is needed", option,
 				 optarg, min, max);
 	*ret = v;
 	return CMD_DONE;
@@ -127,16 +127,16 @@ static int whole(const char *command, const char *option, unsigned min, unsigned
 	return CMD_DONE;
 }
 
-static int size(unsigned *ret)
+static int size(const char *command, unsigned *ret)
 {
 	if (!strcmp(optarg, "imix") || !strcmp(optarg, "tso")) {
 		*ret = *optarg == 'i' ? GUESTS_IMIX : GUESTS_TSO;
 		return CMD_DONE;
 	}
-	return whole("bench", "--size", GUESTS_SIZE_MIN, GUESTS_SIZE_MAX, ret);
+	return whole(command, "--size", GUESTS_SIZE_MIN, GUESTS_SIZE_MAX, ret);
 }
 
-static int take_guests_option(struct guests_config *c, int o, char **argv)
+static int take_guests_option(const char *command, struct guests_config *c, int o, char **argv)
 {
 	struct error err;
 
@@ -146,38 +146,39 @@ static int take_guests_option(struct guests_config *c, int o, char **argv)
 		c->socket[o == 'b'] = optarg;
 		return CMD_DONE;
 	case 's':
-		return size(&c->size);
+		return size(command, &c->size);
 	case 'q':
-		return whole("bench", "--queues", 1, DRIVER_PAIRS_MAX, &c->queues);
+		return whole(command, "--queues", 1, DRIVER_PAIRS_MAX, &c->queues);
 	case 'm':
-		return whole("bench", "--macs", 1, GUESTS_MACS_MAX, &c->macs);
+		return whole(command, "--macs", 1, GUESTS_MACS_MAX, &c->macs);
 	case 'e':
-		return whole("bench", "--entries", 2, DRIVER_RING_MAX, &c->entries);
+		return whole(command, "--entries", 2, DRIVER_RING_MAX, &c->entries);
 	case 'c':
-		return whole("bench", "--cpu", 0, 4095, &c->cpu);
+		return whole(command, "--cpu", 0, 4095, &c->cpu);
 	case 'r':
 		if (ring_form_parse(optarg, &c->form, &err))
-			return cmd_usage("bench", "--ring: %s", err.text);
+			return cmd_usage(command, "--ring: %s", err.text);
 		return CMD_DONE;
 	case 'd':
 		c->data = true;
 		return CMD_DONE;
 	default:
-		return cmd_bad_option("bench", o, argv);
+		return cmd_bad_option(command, o, argv);
 	}
 }
 
-static int take_load_option(struct load_config *c, bool *json, int o, char **argv)
+static int take_load_option(const char *command, struct load_config *c, bool *json, int o,
+			    char **argv)
 {
 	switch (o) {
 	case 't':
-		return number("bench", "--seconds", 0.01, 86400, &c->seconds);
+		return number(command, "--seconds", 0.01, 86400, &c->seconds);
 	case 'w':
-		return whole("bench", "--window", 1, LOAD_WINDOW_MAX, &c->window);
+		return whole(command, "--window", 1, LOAD_WINDOW_MAX, &c->window);
 	case 'R':
-		return number("bench", "--rate", 1, LOAD_RATE_MAX, &c->rate);
+		return number(command, "--rate", 1, LOAD_RATE_MAX, &c->rate);
 	case 'S':
-		return whole("bench", "--seed", 0, UINT32_MAX, &c->seed);
+		return whole(command, "--seed", 0, UINT32_MAX, &c->seed);
 	case 'o':
 		c->oneway = true;
 		return CMD_DONE;
@@ -191,23 +192,25 @@ static int take_load_option(struct load_config *c, bool *json, int o, char **arg
 		*json = true;
 		return CMD_DONE;
 	default:
-		return take_guests_option(&c->guests, o, argv);
+		return take_guests_option(command, &c->guests, o, argv);
 	}
 }
 
-static int check_load(const struct load_config *c, char **argv)
+static int check_load(const char *command, const struct load_config *c, char **argv)
 {
 	const struct guests_config *guests = &c->guests;
 
 	if (argv[optind])
-		return cmd_usage("bench", "'%s' is too much", argv[optind]);
+		return cmd_usage(command, "'%s' is too much", argv[optind]);
 	if (!guests->socket[0] || !guests->socket[1])
-		return cmd_usage("bench", "both --a and --b are needed");
+		return cmd_usage(command, "both --a and --b are needed");
 	if (c->trace && !guests->timed)
-		return cmd_usage("bench",
+		return cmd_usage(command,
 				 "--trace: only 'bench latency' knows when frames are sent");
+	if (c->rate && c->window)
+		return cmd_usage(command, "--rate or --window: a rate has no number under way");
 	if (!guests->form.packed && guests->entries & (guests->entries - 1))
-		return cmd_usage("bench", "--entries %u: a split ring has a power of two",
+		return cmd_usage(command, "--entries %u: a split ring has a power of two",
 				 guests->entries);
 	return CMD_DONE;
 }
@@ -299,23 +302,25 @@ static int bench_load(int argc, char **argv)
 {
 	struct load_config c = { .guests = guests_config_default(), .seconds = 3, .seed = 1 };
 	bool timed = !strcmp(argv[0], "latency"), json = false;
+	const char *command = timed ? "bench latency" : "bench load";
 	struct load_result r;
 	struct error err;
 	int o, status = CMD_DONE;
 
 	c.guests.timed = timed;
-	c.window = timed ? 1 : 0;
 	while (!status && (o = getopt_long(argc, argv, "h", load_options, NULL)) != -1) {
 		if (o == 'h') {
 			fputs(timed ? help_latency : help_load, stdout);
 			return CMD_DONE;
 		}
-		status = take_load_option(&c, &json, o, argv);
+		status = take_load_option(command, &c, &json, o, argv);
 	}
 	if (!status)
-		status = check_load(&c, argv);
+		status = check_load(command, &c, argv);
 	if (status)
 		return status;
+	if (timed && !c.window)
+		c.window = 1;
 	if (load_run(&c, &r, &err))
 		return cmd_refused(&err);
 	(json ? print_load_json : print_load)(&c, &r);
@@ -354,6 +359,6 @@ int cmd_bench(int argc, char **argv)
 	if (status)
 		return status;
 	if (optind < argc)
-		return cmd_usage("bench", "'%s' is too much", argv[optind]);
+		return cmd_usage("bench", "'%s' is neither load nor latency", argv[optind]);
 	return (latency ? paced_run : costs_run)(&c, &err) ? cmd_refused(&err) : CMD_DONE;
 }

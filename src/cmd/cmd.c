@@ -52,7 +52,7 @@ int cmd_bad_option(const char *name, int how, char **argv)
 	return cmd_usage(name, "unknown option '%s'", word);
 }
 
-int cmd_options(int argc, char **argv, bool has_json, struct cmd_options *ret)
+int cmd_options(const char *name, int argc, char **argv, bool has_json, struct cmd_options *ret)
 {
 	static const struct option options[] = {
 		{ "json", no_argument, NULL, 'j' }, /* first, to be left out */
@@ -75,7 +75,7 @@ int cmd_options(int argc, char **argv, bool has_json, struct cmd_options *ret)
 			ret->help = true;
 			break;
 		default:
-			return cmd_bad_option(argv[0], c, argv);
+			return cmd_bad_option(name, c, argv);
 		}
 	}
 	return CMD_DONE;

@@ -40,10 +40,10 @@ struct cmd_options {
 };
 
 /*
- * Takes the options of a command that speaks to a running switch: --control, --help, and --json if
- * it `has_json`. CMD_DONE, with the other words from argv[optind] on, or CMD_USAGE.
+ * Takes the options of the command `name` that speaks to a running switch: --control, --help, and
+ * --json if it `has_json`. CMD_DONE, with the other words from argv[optind] on, or CMD_USAGE.
  */
-int cmd_options(int argc, char **argv, bool has_json, struct cmd_options *ret);
+int cmd_options(const char *name, int argc, char **argv, bool has_json, struct cmd_options *ret);
 
 /* Prints an error and returns CMD_REFUSED. */
 int cmd_refused(const struct error *err);

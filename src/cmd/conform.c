@@ -143,7 +143,7 @@ static int take_case(struct conform_config *c)
 		if (!strcmp(conform_cases[i].name, optarg))
 			return CMD_DONE;
 	}
-	return cmd_usage("conform", "there is no case '%s'%s", optarg,
+	return cmd_usage("conform", "there is no case '%s'%s; --list prints them", optarg,
 			 nearest_hint(optarg, conform_cases, conform_cases_count,
 				      sizeof(conform_cases[0])));
 }

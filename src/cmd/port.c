@@ -157,8 +157,10 @@ int cmd_port(int argc, char **argv)
 	const struct topic *topic;
 	struct command command;
 	struct error err;
-	int status = cmd_options(argc, argv, false, &options);
+	int status;
 
+	topic = find_topic(argv[1]);
+	status = cmd_options(topic ? topic->name : argv[0], argc, argv, false, &options);
 	if (status != CMD_DONE)
 		return status;
 	topic = find_topic(argv[optind]);

@@ -18,7 +18,7 @@ int cmd_save(int argc, char **argv)
 {
 	struct cmd_options options;
 	json_t *result;
-	int status = cmd_options(argc, argv, false, &options);
+	int status = cmd_options("save", argc, argv, false, &options);
 
 	if (status != CMD_DONE)
 		return status;

@@ -424,7 +424,7 @@ int cmd_show(int argc, char **argv)
 {
 	struct cmd_options options;
 	const struct view *view;
-	int status = cmd_options(argc, argv, true, &options);
+	int status = cmd_options("show", argc, argv, true, &options);
 
 	if (status != CMD_DONE)
 		return status;

@@ -114,7 +114,7 @@ int config_read(struct config *config, FILE *file, const char *source, unsigned 
 	}
 	if (ferror(file)) {
 		number = 0;
-		r = error_set(err, EIO, "cannot be read: %s", strerror(errno));
+		r = error_set(err, EIO, "cannot be read: %s; give a file", strerror(errno));
 	}
 	*ret_line = number;
 	return r;

@@ -27,11 +27,11 @@ int dirs_add(struct dirs *dirs, const char *dir, struct error *err)
 	struct stat st;
 
 	if (!path)
-		return error_set(err, errno, "--allow-dir %s: %s; make it, with mkdir -p", dir,
+		return error_set(err, errno, "--allow-dir '%s': %s; make it, with mkdir -p", dir,
 				 strerror(errno));
 	if (stat(path, &st) || !S_ISDIR(st.st_mode)) {
 		free(path);
-		return error_set(err, ENOTDIR, "--allow-dir %s: not a directory; name one", dir);
+		return error_set(err, ENOTDIR, "--allow-dir '%s': not a directory; name one", dir);
 	}
 	return append(dirs, path, err);
 }

@@ -77,7 +77,7 @@ static int params_of_port(const json_t *object, struct params *ret, struct error
 		if (!strcmp(ret->options[i].key, "fd"))
 			return error_set(err, EINVAL,
 					 "fd= is for 'ringway run' alone, which inherits it; use "
-					 "listen= or connect=");
+					 "listen= or connect=, of a tap dev=");
 	}
 	return 0;
 }

@@ -50,7 +50,11 @@ int channel_listen(const char *path, struct error *err)
 	if (sock < 0)
 		return error_set(err, errno, "socket: %s", strerror(errno));
 	if (bind(sock, (struct sockaddr *)&address, sizeof(address)) || listen(sock, 8)) {
-		rc = error_set(err, errno, "%s: cannot listen: %s", path, strerror(errno));
+		rc = error_set(
+			err, errno,
+			"%s: cannot listen: %s; give a path that is free, in a directory that "
+			"is there",
+			path, strerror(errno));
 		close(sock);
 		return rc;
 	}

@@ -293,14 +293,14 @@ static int parse_messages_max(const struct port_option *o, struct vhost_device_o
 			      struct error *err)
 {
 	unsigned v = 0;
-	int r = port_option_number(o, 10, 0, 1000000, &v, err);
 
 	/* To set a guest up takes hundreds. */
-	if (!r && v && v < 100)
-		r = error_set(err, EINVAL, "messages-max is 100 to 1000000, or 0 for no limit");
-	if (!r)
-		to->messages_max = v;
-	return r;
+	if (port_option_number(o, 10, 0, 1000000, &v, err) || (v && v < 100))
+		return error_set(err, EINVAL,
+				 "messages-max=%.40s: give 100 to 1000000, or 0 for no limit",
+				 o->value);
+	to->messages_max = v;
+	return 0;
 }
 
 static int parse_features(const struct port_option *o, struct vhost_device_options *to,

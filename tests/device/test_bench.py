@@ -173,10 +173,13 @@ def test_refusals(tap, bench):
                                  (["--size", "10"], "from 60 to"), (["--size", "64K"], "number from"),
                                  (["--entries", "100"], "power of two"), (["--macs", "0"], "number from"),
                                  (["--rate", "0"], "number from"), (["--window", "0"], "number from"),
+                                 (["--seed", "x"], "0 to 4294967295 is"), (["--rate", "9", "--window", "2"], "--window"),
+                                 (["--cpu", "4095"], "taskset"),
                                  (["--entries", "8", "--size", "tso"], "needs 16 descriptors"), (["--trace", "x"], "bench latency")):
             run = subprocess.run(bench.command("load", *words), capture_output=True, text=True, timeout=TIMEOUT)
             check(run.returncode in (1, 2) and complaint in run.stderr and run.stderr.count("\n") == 1 and not run.stdout,
                   f"{words}: {run.returncode}: {run.stderr}{run.stdout}")
+            check(run.returncode == 1 or "'ringway bench load --help'" in run.stderr, f"{words}: {run.stderr}")
 
 
 def test_table(tap, bench):

@@ -162,6 +162,8 @@ def test_usage(tap, place):
             said = place.expect(2, *words, control=False)
             check("; see 'ringway port add --help'\n" in said, f"{words}: {said}")
         check("'ringway port set --help'" in place.expect(2, "port", "set", "a", control=False), "port set")
+        check("load nor latency" in place.expect(2, "bench", "frob", control=False), "bench")
+        check("--list" in place.expect(2, "conform", "--case", "frob", control=False), "conform")
     with tap.test("a mistyped word is told what it may have meant"):
         for words, meant in ((["prot"], "port"), (["shwo"], "show"), (["port", "ad"], "add"),
                              (["show", "worke", "0"], "worker"), (["show", "ports", "vm1"], "port")):
@@ -174,6 +176,9 @@ def test_usage(tap, place):
         check("'-f' needs a value" in place.expect(2, "run", "-f", control=False), "-f")
         check("unknown option '-x'" in place.expect(2, "run", "-xv", control=False), "-x")
         check("unknown option '-x';" in place.expect(2, "show", "-x", control=False), "-x")
+        for command in (["port"], ["port", "add"], ["port", "set"], ["bench"], ["bench", "load"], ["bench", "latency"]):
+            said = place.expect(2, *command, "--frob", control=False)
+            check(f"see 'ringway {' '.join(command)} --help'" in said, said)
     with tap.test("words in another order than ours, or quoted where ours are not, are told how to be written"):
         for words, said in ((["run", "--port", "vm1", "vhost-user", "listen=/x"], "--port 'vm1 vhost-user ...'"),
                             (["port", "add", "vm1 vhost-user listen=/x"], "no quotes around"),
@@ -192,6 +197,9 @@ def test_usage(tap, place):
         check("mkdir" in place.expect(1, "run", "--port", "vm1 vhost-user listen=/none/vm1.sock"), "no remedy")
         check("whole path" in place.expect(1, "run", "--port", "vm1 vhost-user listen=~/none/vm1.sock"), "no remedy")
         check("mkdir" in place.expect(1, "run", "--control", "/none/control.sock", control=False), "no remedy")
+        check("give a file" in place.expect(1, "run", "-f", place.folder), "no remedy")
+        check("'': " in place.expect(1, "run", "--allow-dir", ""), "the empty directory is not to be seen")
+        check("directory that is there" in place.expect(1, "conform", "--listen", "/none/a.sock", control=False), "no remedy")
     with tap.test("status 3 when no switch answers, with the remedy"):
         for words in (["show"], ["save"], ["port", "add", "a", "vhost-user", "listen=/x"], ["port", "del", "a"]):
             check("ringway run" in place.expect(3, *words), f"{words}: no remedy")
@@ -315,6 +323,10 @@ def test_ports(tap, place):
                       ["set", "vm1", "frob=1"], ["set", "vm1", "listen=/x"]):
             place.expect(1, "port", *words)
         check("run" in place.expect(1, "port", "add", "vm2", "vhost-user", "fd=0"), "no remedy for fd=")
+        check("dev=" in place.expect(1, "port", "add", "vm2", "tap", "fd=0"), "no remedy for fd= of a tap")
+        for value in ("99", "-1", "1000001"):
+            said = place.expect(1, "port", "add", "vm2", "vhost-user", f"listen={listen}2", f"messages-max={value}")
+            check(f"messages-max={value}: give 100 to 1000000, or 0" in said, said)
         check("no option 'frob'" in place.expect(1, "port", "set", "vm1", "frob=1"), "an unknown key")
         check("cannot change" in place.expect(1, "port", "set", "vm1", "mode=0600"), "a key that cannot change")
         for words in (["port", "vm2"], ["queue", "vm2"], ["fdb", "vm2"], ["worker", "1"], ["feature", "frob"]):
