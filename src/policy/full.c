@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Holding back for full receivers: the credit of a queue that sends to several. Its worker. */
+/* Holding back for full receivers: how long, and who stops for it. */
 #include "policy/full.h"
 
 #include "base/clock.h"
-
-static void fill(struct full_state *state, uint64_t now, uint64_t per_us)
-{
-	state->credit += clock_since(state->filled, now) / FULL_SHARE;
-	state->credit = MIN(state->credit, FULL_CREDIT_US * per_us);
-	state->filled = now;
-}
 
 void full_sent(struct full_state *state, const void *receiver, uint64_t now, uint64_t per_us)
 {
@@ -20,24 +13,27 @@ void full_sent(struct full_state *state, const void *receiver, uint64_t now, uin
 	state->receiver = receiver;
 }
 
-uint64_t full_wait(struct full_state *state, uint64_t now, uint64_t per_us)
+bool full_enough(const struct full_state *state, uint64_t since, uint64_t moved, uint64_t now,
+		 uint64_t per_us)
 {
-	fill(state, now, per_us);
+	uint64_t from = now < state->several_till ? since : MAX(since, moved);
+
+	return clock_since(from, now) >= FULL_HOLD_US * per_us ||
+	       clock_since(since, now) >= FULL_MOVING_US * per_us;
+}
+
+void full_holds(struct full_state *state, unsigned batches, uint64_t now, uint64_t per_us)
+{
+	uint64_t time = clock_since(state->reckoned, now);
+
+	if (state->stops)
+		state->credit -= MIN(state->credit, time);
+	else
+		state->credit = MIN(state->credit + time / FULL_SHARE, FULL_CREDIT_US * per_us);
+	state->reckoned = now;
 	if (now >= state->several_till)
-		return FULL_HOLD_US * per_us;
-	/* Less than a look apart it is not worth the copy. */
-	return state->credit < FULL_RETRY_US * per_us ? 0 : state->credit;
-}
-
-uint64_t full_moved(const struct full_state *state, uint64_t now, uint64_t wait, uint64_t waited,
-		    uint64_t per_us)
-{
-	if (now < state->several_till)
-		return wait;
-	return MIN(waited + FULL_HOLD_US * per_us, FULL_MOVING_US * per_us);
-}
-
-void full_waited(struct full_state *state, uint64_t time)
-{
-	state->credit -= MIN(state->credit, time);
+		state->stops = batches > 0;
+	else /* A stop shorter than from look to look is not worth it. */
+		state->stops = batches == FULL_BATCHES &&
+			       state->credit >= (state->stops ? 1 : FULL_RETRY_US * per_us);
 }

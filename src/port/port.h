@@ -59,9 +59,10 @@ struct port_queue {
 	bool armed;		/* kicks on, waiting for one */
 	uint32_t debt;		/* work that it had done beyond its share of turns */
 	struct poll_state poll; /* measured arrival gaps */
-	struct full_state full; /* whom it sends to, and how long it may wait for them */
-	struct hold *hold;	/* frames that wait (switch/hold.h); freed with the queue */
-	uint64_t last_src;	/* source learned last, and when: see switch/forward.c */
+	struct full_state full; /* whom it sends to, and if it stops for them */
+	struct hold *hold; /* frames that wait for room at their receiver; NULL until needed, freed
+			      with the queue */
+	uint64_t last_src; /* source learned last, and when: see switch/forward.c */
 } cache_aligned;
 
 struct port_counters {

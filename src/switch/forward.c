@@ -98,6 +98,13 @@ static void sort(struct vswitch *sw, struct port_queue *queue, const struct batc
 	}
 }
 
+/* Nothing overtakes what waits for the same port. */
+static frame_set egress(struct port_queue *queue, struct port *port, struct batch *b, frame_set set,
+			struct virtq_calls *calls)
+{
+	return hold_has(queue, port) ? set : port->ops->egress(port, b, set, calls);
+}
+
 static void flood(struct vswitch *sw, struct port_queue *queue, struct batch *b,
 		  const struct sorted *s, struct virtq_calls *calls)
 {
@@ -115,7 +122,7 @@ static void flood(struct vswitch *sw, struct port_queue *queue, struct batch *b,
 		if (visited)
 			continue;
 		reached++;
-		hold_none(port, b, port->ops->egress(port, b, s->flood, calls));
+		hold_none(port, b, egress(queue, port, b, s->flood, calls));
 	}
 	if (reached)
 		b->flooded += copy * (reached - 1);
@@ -125,17 +132,16 @@ static void flood(struct vswitch *sw, struct port_queue *queue, struct batch *b,
 }
 
 /* To one destination with frames of its own; those for everybody come along. */
-static void deliver(struct vswitch *sw, struct port_queue *queue, struct port *port,
-		    struct batch *b, frame_set own, frame_set everybody, struct virtq_calls *calls,
-		    uint64_t now)
+static void deliver(struct port_queue *queue, struct port *port, struct batch *b, frame_set own,
+		    frame_set everybody, struct virtq_calls *calls, uint64_t now)
 {
-	frame_set refused = port->ops->egress(port, b, own | everybody, calls);
+	frame_set refused = egress(queue, port, b, own | everybody, calls);
 
 	if (likely(!refused))
 		return;
 	hold_none(port, b, refused & ~own);
 	if (refused & own)
-		hold_add(sw, queue, port, b, refused & own, now);
+		hold_add(queue, port, b, refused & own, now);
 }
 
 void switch_forward(struct vswitch *sw, struct port_queue *queue, struct batch *b,
@@ -149,7 +155,7 @@ void switch_forward(struct vswitch *sw, struct port_queue *queue, struct batch *
 	sort(sw, queue, b, &s);
 	for (unsigned i = 0; i < s.n; i++) {
 		full_sent(&queue->full, s.to[i].port, now, sw->per_us);
-		deliver(sw, queue, s.to[i].port, b, s.to[i].set, s.flood, calls, now);
+		deliver(queue, s.to[i].port, b, s.to[i].set, s.flood, calls, now);
 	}
 	if (s.flood)
 		flood(sw, queue, b, &s, calls);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Hold: one private batch per queue.
+ * Hold: two private batches per queue, the newer one in use only while the older one is.
  *
  * A held frame looks like any other: its first bytes in a snapshot, the rest in one span, which
  * points into an arena behind the batch. So a port's egress takes it without knowing. Frames are
  * appended in the order in which they were refused and tried again in that order; nothing is moved
- * until all are gone. There is room for any batch that was collected; only pages that are written
- * to take memory.
+ * until all of a batch are gone. Whoever holds one batch has room for any that is collected; only
+ * pages that are written to take memory.
  *
  * A port may be removed, and its index and even its memory used again, while a frame waits for it:
  * a port is known by its serial number, which is looked at before anything else.
@@ -22,48 +22,83 @@
 
 #define ARENA_BYTES ((size_t)BATCH_BYTES + FRAME_LEN_MAX)
 
-struct hold {
+struct held {
 	frame_set waiting;
-	uint64_t since;	   /* when the first of them was refused; in cycles */
-	uint64_t wait;	   /* how long they may wait, as it looks now */
+	uint64_t moved;	   /* when one of them, or a part of it, was delivered last; in cycles */
 	size_t arena_used; /* bytes */
 	struct {
 		uint16_t index;
 		uint64_t serial;
+		uint64_t since; /* when it was refused */
 	} dest[BATCH_FRAMES];
 	struct batch batch;
-	uint8_t arena[] cache_aligned;
+	uint8_t arena[ARENA_BYTES] cache_aligned;
 };
+
+struct hold {
+	unsigned first; /* the older one */
+	struct held held[FULL_BATCHES];
+};
+
+static struct held *older(struct hold *hold)
+{
+	return &hold->held[hold->first];
+}
+
+static struct held *newer(struct hold *hold)
+{
+	return &hold->held[!hold->first];
+}
 
 static struct hold *hold_new(void)
 {
-	size_t size = sizeof(struct hold) + ARENA_BYTES;
-	struct hold *hold =
-		aligned_alloc(CACHE_LINE, (size + CACHE_LINE - 1) & ~(CACHE_LINE - 1ul));
+	struct hold *hold = aligned_alloc(CACHE_LINE, sizeof(struct hold));
 
 	if (hold)
-		hold->waiting = 0;
+		hold->first = hold->held[0].waiting = hold->held[1].waiting = 0;
 	return hold;
 }
 
 bool hold_empty(const struct port_queue *queue)
 {
-	return !queue->hold || !queue->hold->waiting;
+	return !queue->hold || !older(queue->hold)->waiting;
 }
 
 unsigned hold_frames(const struct port_queue *queue)
 {
 	const struct hold *hold = rcu_read(queue->hold);
+	unsigned n = 0;
 
-	return hold ? (unsigned)__builtin_popcount(load_relaxed(&hold->waiting)) : 0;
+	for (unsigned i = 0; hold && i < FULL_BATCHES; i++)
+		n += (unsigned)__builtin_popcount(load_relaxed(&hold->held[i].waiting));
+	return n;
+}
+
+/* Those that wait for the port with this number. */
+static frame_set frames_for(const struct held *held, uint64_t serial)
+{
+	frame_set set = 0;
+	unsigned i;
+
+	batch_for_each (i, held->waiting) {
+		if (held->dest[i].serial == serial)
+			set |= 1u << i;
+	}
+	return set;
+}
+
+bool hold_has(const struct port_queue *queue, const struct port *dest)
+{
+	return !hold_empty(queue) && (frames_for(older(queue->hold), dest->serial) ||
+				      frames_for(newer(queue->hold), dest->serial));
 }
 
 /* Copies what is not in the snapshot; the sender may write to it meanwhile, to its own harm. */
-static void copy_rest(struct hold *hold, struct frame *to, const struct batch *b,
+static void copy_rest(struct held *held, struct frame *to, const struct batch *b,
 		      const struct frame *from)
 {
 	uint32_t missing = from->len - from->head_len, copied = 0;
-	uintptr_t at = (uintptr_t)hold->arena + hold->arena_used;
+	uintptr_t at = (uintptr_t)held->arena + held->arena_used;
 
 	for (unsigned i = 0; i < from->spans; i++) {
 		const struct span *span = &b->span[from->span + i];
@@ -73,33 +108,56 @@ static void copy_rest(struct hold *hold, struct frame *to, const struct batch *b
 		copied += n;
 	}
 	to->len = from->head_len + copied;
-	to->span = (uint16_t)hold->batch.spans;
+	to->span = (uint16_t)held->batch.spans;
 	to->spans = copied ? 1 : 0;
 	if (copied)
-		hold->batch.span[hold->batch.spans++] = (struct span){ at, copied };
-	hold->arena_used += copied;
+		held->batch.span[held->batch.spans++] = (struct span){ at, copied };
+	held->arena_used += copied;
 }
 
-static bool copy_frame(struct hold *hold, const struct batch *b, unsigned number,
-		       const struct port *dest)
+static bool fits(const struct held *held, const struct frame *f)
+{
+	if (!held->waiting)
+		return true;
+	return held->batch.n < BATCH_FRAMES &&
+	       f->len - f->head_len <= ARENA_BYTES - held->arena_used;
+}
+
+/* Behind all that is held already; NULL: there is no room. */
+static struct held *find_room(struct hold *hold, const struct frame *f, uint64_t now)
+{
+	struct held *held = older(hold);
+
+	if (newer(hold)->waiting || !fits(held, f))
+		held = newer(hold);
+	if (!fits(held, f))
+		return NULL;
+	if (!held->waiting) {
+		held->moved = now;
+		held->arena_used = 0;
+		batch_begin(&held->batch);
+	}
+	return held;
+}
+
+static void copy_frame(struct held *held, const struct batch *b, unsigned number,
+		       const struct port *dest, uint64_t now)
 {
 	const struct frame *from = &b->frame[number];
 	size_t offset = (size_t)(from->head - b->snapshot[number]);
-	unsigned slot = hold->batch.n;
-	struct frame *to = &hold->batch.frame[slot];
+	unsigned slot = held->batch.n;
+	struct frame *to = &held->batch.frame[slot];
 
-	if (slot == BATCH_FRAMES || from->len - from->head_len > ARENA_BYTES - hold->arena_used)
-		return false;
 	*to = *from;
-	to->head = hold->batch.snapshot[slot] + offset;
+	to->head = held->batch.snapshot[slot] + offset;
 	memcpy(to->head, from->head, from->head_len);
-	copy_rest(hold, to, b, from);
-	hold->dest[slot].index = dest->index;
-	hold->dest[slot].serial = dest->serial;
-	store_relaxed(&hold->waiting, hold->waiting | 1u << slot);
-	hold->batch.bytes += to->len;
-	hold->batch.n++;
-	return true;
+	copy_rest(held, to, b, from);
+	held->dest[slot].index = dest->index;
+	held->dest[slot].serial = dest->serial;
+	held->dest[slot].since = now;
+	store_relaxed(&held->waiting, held->waiting | 1u << slot);
+	held->batch.bytes += to->len;
+	held->batch.n++;
 }
 
 /* A frame's segments are told for the one port that did not take them all. */
@@ -117,121 +175,117 @@ void hold_none(struct port *dest, struct batch *b, frame_set set)
 	drop(dest, b, set, DROP_FULL);
 }
 
-void hold_add(struct vswitch *sw, struct port_queue *queue, struct port *dest, struct batch *b,
-	      frame_set set, uint64_t now)
+void hold_add(struct port_queue *queue, struct port *dest, struct batch *b, frame_set set,
+	      uint64_t now)
 {
-	bool begins = hold_empty(queue);
 	frame_set lost = 0;
-	uint64_t wait = 0;
 	unsigned i;
 
-	if (begins) {
-		wait = full_wait(&queue->full, now, sw->per_us);
-		if (!wait) {
-			drop(dest, b, set, DROP_FULL);
-			return;
-		}
-	}
 	if (!queue->hold)
 		rcu_publish(queue->hold, hold_new());
 	if (!queue->hold) {
 		drop(dest, b, set, DROP_NO_MEMORY);
 		return;
 	}
-	if (begins) {
-		queue->hold->since = now;
-		queue->hold->wait = wait;
-		queue->hold->arena_used = 0;
-		batch_begin(&queue->hold->batch);
-	}
 	batch_for_each (i, set) {
-		if (!copy_frame(queue->hold, b, i, dest))
+		struct held *held = find_room(queue->hold, &b->frame[i], now);
+
+		if (held)
+			copy_frame(held, b, i, dest, now);
+		else
 			lost |= 1u << i;
 		b->frame[i].segments = 0;
 	}
-	drop(dest, b, lost, DROP_NO_MEMORY);
+	drop(dest, b, lost, DROP_FULL);
 }
 
-/* The waiting frames that have the destination of `slot`. */
-static frame_set same_dest(const struct hold *hold, unsigned slot)
+static struct port *find_dest(struct vswitch *sw, const struct held *held, unsigned slot)
 {
-	frame_set set = 0;
-	unsigned i;
+	struct port *port = rcu_read(sw->ports[held->dest[slot].index]);
 
-	batch_for_each (i, hold->waiting) {
-		if (hold->dest[i].serial == hold->dest[slot].serial)
-			set |= 1u << i;
-	}
-	return set;
-}
-
-static struct port *find_dest(struct vswitch *sw, const struct hold *hold, unsigned slot)
-{
-	struct port *port = rcu_read(sw->ports[hold->dest[slot].index]);
-
-	return port && port->serial == hold->dest[slot].serial ? port : NULL;
-}
-
-/* Delivers and perhaps gives up the rest; returns what still waits. */
-static frame_set retry_dest(struct port *port, struct hold *hold, frame_set set,
-			    struct virtq_calls *calls, bool give_up)
-{
-	frame_set left = port->ops->egress(port, &hold->batch, set, calls);
-
-	if (!give_up)
-		return left;
-	port_egress_drop(port, DROP_FULL, (unsigned)__builtin_popcount(left));
-	return 0;
+	return port && port->serial == held->dest[slot].serial ? port : NULL;
 }
 
 /* Of frames that wait for the rest of theirs. */
-static unsigned segments_out(const struct hold *hold)
+static unsigned segments_out(const struct held *held)
 {
 	unsigned n = 0, i;
 
-	batch_for_each (i, hold->waiting)
-		n += hold->batch.frame[i].segments;
+	batch_for_each (i, held->waiting)
+		n += held->batch.frame[i].segments;
 	return n;
 }
 
-static bool retry_all(struct vswitch *sw, struct hold *hold, struct virtq_calls *calls,
-		      bool give_up)
+/* Delivers what there is room for, but nothing that has others before it; returns the rest. */
+static frame_set deliver(struct vswitch *sw, struct held *held, const struct held *before,
+			 struct virtq_calls *calls)
 {
-	frame_set todo = hold->waiting, left = 0;
-	unsigned segments = segments_out(hold);
-	bool moved;
+	frame_set todo = held->waiting, left = 0;
 
 	while (todo) {
 		unsigned slot = (unsigned)__builtin_ctz(todo);
-		frame_set set = same_dest(hold, slot);
-		struct port *port = find_dest(sw, hold, slot);
+		uint64_t serial = held->dest[slot].serial;
+		frame_set set = frames_for(held, serial);
+		struct port *port = find_dest(sw, held, slot);
 
-		/* Without a port there is nobody left to count for. */
-		if (port)
-			left |= retry_dest(port, hold, set, calls, give_up);
+		if (before && frames_for(before, serial))
+			left |= set;
+		else if (port) /* else there is nobody left to count for */
+			left |= port->ops->egress(port, &held->batch, set, calls);
 		todo &= ~set;
 	}
-	moved = left != hold->waiting || segments_out(hold) != segments;
-	store_relaxed(&hold->waiting, left);
-	return moved;
+	return left;
+}
+
+/* Drops what has waited for too long; returns the rest. */
+static frame_set give_up(struct vswitch *sw, const struct full_state *full, const struct held *held,
+			 frame_set set, uint64_t now)
+{
+	frame_set left = set;
+	unsigned i;
+
+	batch_for_each (i, set) {
+		struct port *port = find_dest(sw, held, i);
+
+		if (!full_enough(full, held->dest[i].since, held->moved, now, sw->per_us))
+			continue;
+		if (port)
+			port_egress_drop(port, DROP_FULL, 1);
+		left &= ~(1u << i);
+	}
+	return left;
+}
+
+/* True if anything moved. */
+static bool retry(struct vswitch *sw, struct port_queue *queue, struct held *held,
+		  const struct held *before, struct virtq_calls *calls, uint64_t now)
+{
+	unsigned segments = segments_out(held);
+	frame_set refused = deliver(sw, held, before, calls);
+	frame_set left = give_up(sw, &queue->full, held, refused, now);
+	bool taken = refused != held->waiting || segments_out(held) != segments;
+
+	store_relaxed(&held->waiting, left);
+	if (taken)
+		held->moved = now;
+	queue->debt += share_more(held->batch.segments, held->batch.summed, 0);
+	held->batch.segments = held->batch.summed = 0;
+	return taken || left != refused;
 }
 
 bool hold_retry(struct vswitch *sw, struct port_queue *queue, struct virtq_calls *calls,
 		uint64_t now)
 {
 	struct hold *hold = queue->hold;
-	uint64_t waited;
 	bool moved;
 
 	if (hold_empty(queue))
 		return false;
-	waited = now > hold->since ? now - hold->since : 0;
-	moved = retry_all(sw, hold, calls, waited >= hold->wait);
-	queue->debt += share_more(hold->batch.segments, hold->batch.summed, 0);
-	hold->batch.segments = hold->batch.summed = 0;
-	if (hold_empty(queue))
-		full_waited(&queue->full, waited);
-	else if (moved)
-		hold->wait = full_moved(&queue->full, now, hold->wait, waited, sw->per_us);
+	moved = retry(sw, queue, older(hold), NULL, calls, now);
+	if (newer(hold)->waiting)
+		moved |= retry(sw, queue, newer(hold), older(hold), calls, now);
+	if (!older(hold)->waiting && newer(hold)->waiting)
+		hold->first = !hold->first;
+	full_holds(&queue->full, !!older(hold)->waiting + !!newer(hold)->waiting, now, sw->per_us);
 	return moved;
 }

@@ -5,7 +5,7 @@
  *
  * classify: one lookup per frame (memoised while the address repeats), one set of frames per
  * destination. deliver: each destination is visited once per batch. Frames for which a destination
- * has no room are held (switch/hold.h) if they are unicast, and their queue waits.
+ * has no room are held (switch/hold.h) if they are unicast, and their queue may have to wait.
  */
 #ifndef RINGWAY_SWITCH_SWITCH_H
 #define RINGWAY_SWITCH_SWITCH_H

@@ -88,16 +88,13 @@ static bool turn(struct worker *w, struct port_queue *q, uint64_t *now)
 	const uint64_t begin = *now;
 	const struct port_ops *ops = q->port->ops;
 	struct batch *b = w->batch;
+	bool moved = retry(w, q, now);
 
-	if (unlikely(!hold_empty(q))) {
-		bool moved = retry(w, q, now);
-
-		if (!hold_empty(q))
-			return moved;
-	}
+	if (q->armed || q->full.stops)
+		return moved;
 	if (!ops->collect(q, b, &w->calls)) {
 		rest(w, q, begin);
-		return false;
+		return moved;
 	}
 	nap_moved(&w->nap, b->n, ops->always_kicks ? b->bytes : 0);
 	switch_forward(w->sw, q, b, &w->calls, begin);
@@ -130,7 +127,7 @@ static void adopt(struct port_queue *q, uint32_t id)
 struct pass {
 	bool moved;	/* frames */
 	bool polled;	/* a queue wants the next pass at once */
-	bool held;	/* a queue waits for room at its receiver */
+	bool held;	/* frames wait for room at their receiver */
 	bool kickless;	/* a queue can only be looked at */
 	uint32_t armed; /* queues */
 };
@@ -168,15 +165,14 @@ static void visit(struct worker *w, struct port_queue *q, uint64_t *now, bool lo
 		adopt(q, id);
 	if (q->armed && look && q->port->ops->ready(q))
 		wake_queue(q);
-	if (!q->armed && !share_sits_out(&q->debt, BATCH_BYTES))
+	if ((!q->armed || !hold_empty(q)) && !share_sits_out(&q->debt, BATCH_BYTES))
 		p->moved |= turn(w, q, now);
+	p->held |= !hold_empty(q);
 	if (q->armed) {
 		p->armed++;
 		p->kickless |= !load_relaxed(&q->watched);
-	} else if (hold_empty(q)) {
-		p->polled = true;
 	} else {
-		p->held = true;
+		p->polled |= !q->full.stops;
 	}
 }
 

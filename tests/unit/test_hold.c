@@ -78,7 +78,7 @@ static void add_short(unsigned n)
 
 static void hold(struct fake_port *dest, frame_set set)
 {
-	hold_add(&sw, &sender.queue, &dest->port, &batch, set, START);
+	hold_add(&sender.queue, &dest->port, &batch, set, START);
 }
 
 static bool retry(uint64_t now)
@@ -246,11 +246,12 @@ static void what_is_not_held_begins_anew_elsewhere(void **state)
 	hold_none(&a.port, &batch, 1u << 3);
 	assert_int_equal(batch.frame[3].segments, 0);
 	assert_int_equal(a.port.egress_dropped[DROP_FULL], 1);
-	hold(&b, ~0u);
+	for (unsigned i = 0; i < FULL_BATCHES; i++)
+		hold(&b, ~0u);
 	batch.frame[4].segments = 3;
 	hold(&a, 1u << 4);
 	assert_int_equal(batch.frame[4].segments, 0);
-	assert_int_equal(a.port.egress_dropped[DROP_NO_MEMORY], 1);
+	assert_int_equal(a.port.egress_dropped[DROP_FULL], 2);
 }
 
 /* One segment before each time is up; `several`: its sender has others to send to. */
@@ -260,7 +261,6 @@ static uint64_t wait_for_slow(bool several)
 
 	a.port.ops = &segment_ops;
 	sender.queue.full.several_till = several ? UINT64_MAX : 0;
-	sender.queue.full.credit = LIMIT;
 	add_short(1);
 	hold(&a, 1);
 	while (!hold_empty(&sender.queue)) {
@@ -277,9 +277,23 @@ static void who_takes_something_is_waited_for_longer(void **state)
 	assert_int_equal(wait_for_slow(false), (uint64_t)FULL_MOVING_US * PER_US);
 }
 
-static void but_not_at_the_expense_of_others(void **state)
+static void but_not_if_others_need_the_place(void **state)
 {
-	assert_in_range(wait_for_slow(true), 1, LIMIT / 2);
+	assert_int_equal(wait_for_slow(true), LIMIT);
+}
+
+/* Each has its own time, though they are held together. */
+static void who_came_later_waits_longer(void **state)
+{
+	add_short(4);
+	for (unsigned i = 0; i < 4; i++)
+		hold_add(&sender.queue, &a.port, &batch, 1u << i, START + i);
+	for (unsigned i = 0; i < 4; i++) {
+		assert_int_equal(hold_frames(&sender.queue), 4 - i);
+		assert_true(retry(START + i + LIMIT));
+		assert_int_equal(a.port.egress_dropped[DROP_FULL], i + 1);
+	}
+	assert_true(hold_empty(&sender.queue));
 }
 
 static void time_begins_anew_with_the_next_batch(void **state)
@@ -287,7 +301,7 @@ static void time_begins_anew_with_the_next_batch(void **state)
 	add_short(1);
 	hold(&a, 1);
 	assert_true(retry(START + LIMIT));
-	hold_add(&sw, &sender.queue, &a.port, &batch, 1, START + LIMIT);
+	hold_add(&sender.queue, &a.port, &batch, 1, START + LIMIT);
 	assert_false(retry(START + LIMIT + LIMIT - 1));
 	assert_true(retry(START + LIMIT + LIMIT));
 	assert_int_equal(a.port.egress_dropped[DROP_FULL], 2);
@@ -354,31 +368,74 @@ static void the_longest_batch_fits(void **state)
 }
 
 /* Of frames that are large there is room for fewer. */
-static void more_bytes_than_a_batch_are_not_held(void **state)
+static void more_bytes_than_two_batches_are_not_held(void **state)
 {
 	while (batch.bytes < BATCH_BYTES)
 		batch_add(&batch, 2, 4, batch.n, FRAME_LEN_MAX, memory + batch.n, 4096);
-	hold(&a, all());
+	for (unsigned i = 0; i < FULL_BATCHES; i++)
+		hold(&a, all());
 	hold(&b, all());
-	assert_int_equal(b.port.egress_dropped[DROP_NO_MEMORY], batch.n);
+	assert_int_equal(b.port.egress_dropped[DROP_FULL], batch.n);
 	a.room = b.room = BATCH_FRAMES;
 	retry(START);
-	assert_int_equal(a.delivered, batch.n);
+	assert_int_equal(a.delivered, FULL_BATCHES * batch.n);
 	assert_int_equal(b.delivered, 0);
-	for (unsigned i = 0; i < batch.n; i++)
-		assert_int_equal(a.hash[i], fake_hash(&batch, &batch.frame[i]));
+	for (unsigned i = 0; i < a.delivered; i++)
+		assert_int_equal(a.hash[i], fake_hash(&batch, &batch.frame[i % batch.n]));
 }
 
-static void more_than_a_batch_is_not_held(void **state)
+static void more_than_two_batches_are_not_held(void **state)
 {
 	add_short(32);
-	hold(&a, ~0u);
+	for (unsigned i = 0; i < FULL_BATCHES; i++)
+		hold(&a, ~0u);
+	assert_int_equal(hold_frames(&sender.queue), FULL_BATCHES * 32);
 	hold(&b, 0x7);
-	assert_int_equal(b.port.egress_dropped[DROP_NO_MEMORY], 3);
+	assert_int_equal(b.port.egress_dropped[DROP_FULL], 3);
 	a.room = b.room = 100;
 	retry(START);
-	assert_int_equal(a.delivered, 32);
+	assert_int_equal(a.delivered, FULL_BATCHES * 32);
 	assert_int_equal(b.delivered, 0);
+}
+
+/* A batch, less one frame, and then any other. */
+static void who_holds_less_than_a_batch_has_room_for_one(void **state)
+{
+	add_short(32);
+	hold(&a, ~0u >> 1);
+	hold(&b, ~0u);
+	assert_int_equal(hold_frames(&sender.queue), 63);
+	a.room = b.room = 100;
+	retry(START);
+	assert_int_equal(a.delivered, 31);
+	assert_int_equal(b.delivered, 32);
+	for (unsigned i = 0; i < 32; i++)
+		assert_int_equal(b.got[i], i);
+}
+
+/* Neither while the older batch's wait for the same port, nor by what is given up before. */
+static void the_newer_batch_does_not_overtake_the_older(void **state)
+{
+	sender.queue.full.several_till = UINT64_MAX;
+	add_short(32);
+	hold(&a, ~0u);
+	batch_begin(&batch);
+	for (unsigned i = 0; i < 16; i++)
+		batch_add_short(&batch, 2, 4, 32 + i);
+	hold_add(&sender.queue, &a.port, &batch, 0xffff, START + 1);
+	for (unsigned n = 0; n < 30; n += 5) {
+		a.room = 5;
+		assert_true(retry(START + 1));
+		assert_int_equal(a.delivered, n + 5);
+		assert_int_equal(a.calls, n / 5 + 1); /* the others are not even tried */
+	}
+	assert_true(retry(START + LIMIT)); /* 30 and 31 are late */
+	assert_int_equal(a.port.egress_dropped[DROP_FULL], 2);
+	a.room = 100;
+	assert_true(retry(START + LIMIT));
+	assert_int_equal(a.delivered, 46);
+	for (unsigned i = 0; i < 46; i++)
+		assert_int_equal(a.got[i], i < 30 ? i : i + 2);
 }
 
 /* Lets the process grow by 64 KiB, less than a hold takes; returns the limit that was. */
@@ -414,48 +471,6 @@ static void without_memory_frames_are_dropped_and_counted(void **state)
 	assert_false(hold_empty(&sender.queue));
 }
 
-/* Sends one frame to `a`, which has no room, at `now`; true if it waits for it. */
-static bool waits(uint64_t now)
-{
-	batch_begin(&batch);
-	batch_add_short(&batch, 2, 4, 0);
-	switch_forward(&sw, &sender.queue, &batch, &calls, now);
-	return !hold_empty(&sender.queue);
-}
-
-/* One guest that takes nothing, or little, must not slow those that send to it, and others. */
-static void who_sends_to_several_does_not_wait_for_one_for_ever(void **state)
-{
-	uint64_t now = START, waited = 0, begin;
-
-	mac_learn(sw.macs, 2, a.port.index, 0);
-	mac_learn(sw.macs, 6, b.port.index, 0);
-	/* To one alone: time and again. */
-	for (unsigned i = 0; i < 10; i++) {
-		assert_true(waits(now));
-		assert_false(retry(now + LIMIT - 1));
-		now += LIMIT;
-		assert_true(retry(now));
-	}
-	b.room = 100000;
-	begin = now;
-	for (unsigned i = 0; i < 10000; i++, now += PER_US) {
-		uint64_t since = now;
-
-		batch_begin(&batch);
-		batch_add_short(&batch, 6, 4, 0);
-		switch_forward(&sw, &sender.queue, &batch, &calls, now);
-		if (waits(now)) {
-			while (!hold_empty(&sender.queue))
-				retry(now += PER_US);
-			waited += now - since;
-		}
-	}
-	assert_int_equal(b.delivered, 10000);
-	assert_true(waited > 0);
-	assert_in_range(waited, 0, FULL_CREDIT_US * PER_US + (now - begin) / FULL_SHARE);
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -471,15 +486,17 @@ int main(void)
 		TEST(a_frame_goes_on_where_it_was_left_off),
 		TEST(what_is_not_held_begins_anew_elsewhere),
 		TEST(who_takes_something_is_waited_for_longer),
-		TEST(but_not_at_the_expense_of_others),
+		TEST(but_not_if_others_need_the_place),
+		TEST(who_came_later_waits_longer),
 		TEST(time_begins_anew_with_the_next_batch),
 		TEST(a_clock_that_steps_back_gives_nothing_up),
 		TEST(frames_for_a_port_that_is_gone_are_forgotten),
 		TEST(they_do_not_go_to_another_in_the_same_place),
 		TEST(the_longest_batch_fits),
-		TEST(more_than_a_batch_is_not_held),
-		TEST(more_bytes_than_a_batch_are_not_held),
-		TEST(who_sends_to_several_does_not_wait_for_one_for_ever),
+		TEST(more_than_two_batches_are_not_held),
+		TEST(more_bytes_than_two_batches_are_not_held),
+		TEST(who_holds_less_than_a_batch_has_room_for_one),
+		TEST(the_newer_batch_does_not_overtake_the_older),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
