@@ -176,13 +176,18 @@ int unix_socket_listen(const char *path, mode_t mode, gid_t group, int backlog,
 	return r;
 }
 
-void unix_socket_close(struct unix_socket *socket)
+bool unix_socket_has_file(const struct unix_socket *socket)
 {
 	struct stat st;
 
 	/* The open socket keeps its inode, so that no other file can have this number. */
-	if (socket->ino && !lstat(socket->path, &st) && st.st_dev == socket->dev &&
-	    st.st_ino == socket->ino)
+	return socket->ino && !lstat(socket->path, &st) && st.st_dev == socket->dev &&
+	       st.st_ino == socket->ino;
+}
+
+void unix_socket_close(struct unix_socket *socket)
+{
+	if (unix_socket_has_file(socket))
 		unlink(socket->path);
 	if (socket->fd >= 0)
 		close(socket->fd);

@@ -46,6 +46,9 @@ int unix_socket_remove_stale(const char *path, struct error *err);
 int unix_socket_listen(const char *path, mode_t mode, gid_t group, int backlog,
 		       struct unix_socket *ret, struct error *err);
 
+/* Is the file at its path still the one that was made? Else nobody can connect any more. */
+bool unix_socket_has_file(const struct unix_socket *socket);
+
 /*
  * Removes the file if it is still the one that was made, then closes `fd`. If `fd` was given away
  * (-1), whoever has it closes it afterwards.

@@ -67,7 +67,12 @@ static void report_state(struct vhost_user_port *p, struct port_report *ret)
 
 	if (!p->session) {
 		ret->state = "waiting";
-		snprintf(ret->reason, sizeof(ret->reason), "%s", p->waiting);
+		if (endpoint_lost(p->endpoint))
+			snprintf(ret->reason, sizeof(ret->reason),
+				 "its socket %s was removed: delete the port and add it again",
+				 p->config.listen);
+		else
+			snprintf(ret->reason, sizeof(ret->reason), "%s", p->waiting);
 	} else if (!dev->agreed) {
 		ret->state = "connected";
 		snprintf(ret->reason, sizeof(ret->reason),

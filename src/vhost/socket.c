@@ -312,6 +312,11 @@ void endpoint_pause(struct endpoint *e)
 	uv_timer_start(&e->timer, on_timer, RETRY_MAX_MS, 0);
 }
 
+bool endpoint_lost(const struct endpoint *e)
+{
+	return e->kind == LISTEN && !unix_socket_has_file(&e->listening);
+}
+
 void endpoint_close(struct endpoint *e)
 {
 	if (e->kind == LISTEN)

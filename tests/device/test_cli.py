@@ -303,6 +303,20 @@ def test_ports(tap, place):
         check(place.show("port")[0]["mtu"] == 1400, "the MTU is not what was set")
         place.expect(0, "port", "del", "vm1")
         check(place.show("port") == [] and not listen.exists(), "it is still there")
+    with tap.test("a port whose socket somebody has removed, or exchanged for another, says so"):
+        place.expect(0, "port", "add", "vm1", "vhost-user", f"listen={listen}")
+        for exchange in (False, True):
+            listen.unlink()
+            if exchange:
+                with socket.socket(socket.AF_UNIX) as other:
+                    other.bind(str(listen))
+            (row,) = place.show("port", "vm1")
+            check(row["state"] == "waiting" and f"{listen} was removed" in row["reason"], str(row))
+            place.expect(0, "port", "del", "vm1")
+            check(listen.exists() == exchange, "it removed what is not its own")
+            place.expect(0, "port", "add", "vm1", "vhost-user", f"listen={listen}")
+            check("removed" not in place.show("port", "vm1")[0]["reason"], "it is there again")
+        place.expect(0, "port", "del", "vm1")
     with tap.test("MTUs that differ are told, those that are alike or not known are not"):
         for number, mtu in enumerate((0, 1500, 9000)):
             place.expect(0, "port", "add", f"p{number}", "vhost-user", f"listen={place.folder}/p{number}", f"mtu={mtu}")
