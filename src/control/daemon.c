@@ -85,6 +85,24 @@ static int port_start(struct port *port, struct error *err)
 	return 0;
 }
 
+/*
+ * Landlock knows a directory, or the file of the groups, by what it was when the switch started:
+ * one that took its place since is refused, whatever its rights.
+ */
+static int port_start_later(struct daemon *d, struct port *port, struct error *err)
+{
+	struct error why;
+	int r = port_start(port, &why);
+
+	if (r == -EACCES && !d->confinement.off)
+		return error_set(err, EACCES,
+				 "%.200s; if its directory was made anew, restart the switch",
+				 why.text);
+	if (r < 0)
+		*err = why;
+	return r;
+}
+
 /* What is given at the start says where ports may be; what comes later must keep to that. */
 static int check_dirs(struct daemon *d, const struct port_option *options, unsigned n,
 		      struct error *err)
@@ -169,7 +187,7 @@ int daemon_port_add(struct daemon *d, const char *name, const char *kind,
 	}
 	if (!d->running)
 		return 0;
-	r = port_start(port, err);
+	r = port_start_later(d, port, err);
 	if (r < 0)
 		port_remove(d, port);
 	else

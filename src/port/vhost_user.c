@@ -222,20 +222,31 @@ static const struct endpoint_hooks endpoint_hooks = {
 
 static int parse_group(const struct port_option *o, gid_t *ret, struct error *err)
 {
-	const struct group *group = getgrnam(o->value);
+	const struct group *group;
 	unsigned gid = 0;
+	int why;
 
+	errno = 0;
+	group = getgrnam(o->value);
+	why = errno;
 	if (group) {
 		*ret = group->gr_gid;
 		return 0;
 	}
-	if (port_option_number(o, 10, 0, UINT32_MAX - 1, &gid, err))
-		return error_set(err, EINVAL,
-				 "group=%.80s: no such group; say one of 'getent group', or a "
-				 "number up to %u",
-				 o->value, UINT32_MAX - 1);
-	*ret = (gid_t)gid;
-	return 0;
+	if (!port_option_number(o, 10, 0, UINT32_MAX - 1, &gid, err)) {
+		*ret = (gid_t)gid;
+		return 0;
+	}
+	/* A file that was written anew since the start is refused (sandbox/landlock.c). */
+	if (why == EACCES)
+		return error_set(err, EACCES,
+				 "group=%.80s: /etc/group may not be read any more; give the number "
+				 "that 'getent group %.80s' tells",
+				 o->value, o->value);
+	return error_set(err, EINVAL,
+			 "group=%.80s: no such group; say one of 'getent group', or a "
+			 "number up to %u",
+			 o->value, UINT32_MAX - 1);
 }
 
 static int copy_path(const char **to, const char *value, struct error *err)

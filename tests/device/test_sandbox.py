@@ -16,6 +16,7 @@ from rig.host import enter_namespace
 from rig.switch import UNPRIVILEGED
 from rig.tap import main
 from tests.device.test_cli import NOBODY, Place, end
+from tests.device.test_process import sanitized
 
 CAP_NET_ADMIN = 1 << 12
 
@@ -86,6 +87,19 @@ def test_directories(tap, place):
         directories(place, os.getgid())
 
 
+def test_directory_made_anew(tap, place):
+    with tap.test("a directory that was made anew is not the one that was allowed, which is told with the remedy"):
+        given = place.folder.with_suffix(".given")
+        given.mkdir()
+        switch = place.start("--allow-dir", given)
+        given.rmdir()
+        given.mkdir()
+        said = place.call("port", "add", "vm1", "vhost-user", f"listen={given}/vm1.sock")
+        check(said.returncode == 0 or "restart" in said.stderr, said.stderr)  # without Landlock it may
+        check(end(switch)[0] == 0, "it did not end well")
+        given.rmdir()
+
+
 def test_directory_options(tap, place):
     with tap.test("--allow-dir names a directory that is there"):
         check("mkdir" in place.expect(1, "run", "--allow-dir", f"{place.folder}/none"), "no remedy")
@@ -122,6 +136,34 @@ def test_group(tap, place):
         for number in ("no-such-group", "-1", "4294967295", "0x10", "1 000", ""):
             said = place.expect(1, "port", "add", "vm2", "vhost-user", f"listen={path}2", f"group={number}")
             check("no such group" in said and "number up to 4294967294" in said, said)
+        check(end(switch)[0] == 0, "it did not end well")
+
+
+def test_group_file(tap, place):
+    name = "groups that were written anew since the start are given by number, which is told"
+    if os.getuid() or sanitized(place.binary):
+        tap.skip(name, "needs root, for files of its own, and no sanitizer, who may read all")
+        return
+    with tap.test(name):
+        group = grp.getgrgid(os.getgid())
+        etc, program, binary = place.folder / "etc", place.folder / "run", place.binary
+        etc.mkdir()
+        (etc / "group").write_text(f"{group.gr_name}:x:{group.gr_gid}:\n")
+        program.write_text(f"#!/bin/sh\nexec unshare --mount sh -c 'mount --bind {etc} /etc && exec {binary} \"$@\"' "
+                           'sh "$@"\n')
+        program.chmod(0o755)
+        place.binary = str(program)
+        switch = place.start()
+        place.binary = binary
+
+        def add(name, group):
+            return place.call("port", "add", name, "vhost-user", f"listen={place.folder}/{name}.sock", f"group={group}")
+        check(add("vm1", group.gr_name).returncode == 0, "the group was not found")
+        (etc / "new").write_text((etc / "group").read_text())
+        (etc / "new").rename(etc / "group")
+        said = add("vm2", group.gr_name)
+        check(said.returncode == 0 or "number" in said.stderr, said.stderr)  # without Landlock it may
+        check(add("vm3", group.gr_gid).returncode == 0, "the number was not taken")
         check(end(switch)[0] == 0, "it did not end well")
 
 
@@ -171,8 +213,8 @@ def test_taps(tap, place):
 
 
 def body(tap, arguments):
-    for test in (test_rights, test_directories, test_directory_options, test_unprivileged, test_group, test_terminal,
-                 test_taps):
+    for test in (test_rights, test_directories, test_directory_made_anew, test_directory_options, test_unprivileged,
+                 test_group, test_group_file, test_terminal, test_taps):
         with Place(arguments.binary) as place:
             test(tap, place)
 
