@@ -9,6 +9,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <linux/if_tun.h>
 #include <net/if.h>
 #include <poll.h>
@@ -243,8 +244,38 @@ int tap_open(const char *name, unsigned queues, int *ret_fds, bool *ret_uso, str
 	return r;
 }
 
+/*
+ * The kernel answers IFF_NOFILTER, which is the same bit, as long as there is no filter: so there
+ * is one for a moment, which lets everything pass.
+ */
+static bool has_no_pi(int fd)
+{
+	struct sock_filter all = BPF_STMT(BPF_RET | BPF_K, UINT32_MAX);
+	struct sock_fprog filter = { .len = 1, .filter = &all };
+	struct ifreq ifr;
+	int r;
+
+	if (ioctl(fd, TUNATTACHFILTER, &filter) < 0)
+		return true; /* it cannot be known */
+	request_init(&ifr, "");
+	r = ioctl(fd, TUNGETIFF, &ifr);
+	ioctl(fd, TUNDETACHFILTER, &filter);
+	return r < 0 || ifr.ifr_flags & IFF_NO_PI;
+}
+
+/* What the device was not attached with, or NULL. */
+static const char *missing_flag(int fd, short flags)
+{
+	if (!(flags & IFF_TAP))
+		return "IFF_TAP";
+	if (!(flags & IFF_VNET_HDR))
+		return "IFF_VNET_HDR";
+	return has_no_pi(fd) ? NULL : "IFF_NO_PI";
+}
+
 int tap_adopt(int fd, bool *ret_uso, struct error *err)
 {
+	const char *missing;
 	struct ifreq ifr;
 	int r = inherit_take(fd, err);
 
@@ -257,13 +288,23 @@ int tap_adopt(int fd, bool *ret_uso, struct error *err)
 			"the descriptor %d is not an open tap device; inherit one that was "
 			"attached with TUNSETIFF",
 			fd);
-	/* IFF_NO_PI cannot be seen: the kernel answers IFF_NOFILTER, which is the same bit. */
-	if (!(ifr.ifr_flags & IFF_TAP) || !(ifr.ifr_flags & IFF_VNET_HDR))
+	missing = missing_flag(fd, ifr.ifr_flags);
+	if (missing)
 		return error_set(
 			err, EINVAL,
 			"the descriptor %d was attached without %s; use IFF_TAP, IFF_NO_PI "
 			"and IFF_VNET_HDR",
-			fd, ifr.ifr_flags & IFF_TAP ? "IFF_VNET_HDR" : "IFF_TAP");
+			fd, missing);
+	if (ifr.ifr_flags & IFF_DETACH_QUEUE)
+		return error_set(err, EINVAL,
+				 "the descriptor %d is a queue that was detached; attach it first, "
+				 "with TUNSETQUEUE",
+				 fd);
+	if ((fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDWR)
+		return error_set(err, EINVAL,
+				 "the descriptor %d is not open for both reading and writing; "
+				 "open " TUN_PATH " with O_RDWR",
+				 fd);
 	r = inherit_own(fd, err);
 	return r ? r : configure(fd, ret_uso, err);
 }
@@ -276,6 +317,15 @@ enum tap_state tap_state(int fd)
 	if (poll(&p, 1, 0) < 0 || p.revents & (POLLERR | POLLNVAL))
 		return TAP_GONE;
 	return p.revents & POLLOUT ? TAP_UP : TAP_DOWN;
+}
+
+void tap_name(int fd, char *ret_name)
+{
+	struct ifreq ifr;
+
+	request_init(&ifr, "");
+	if (!ioctl(fd, TUNGETIFF, &ifr))
+		memcpy(ret_name, ifr.ifr_name, IFNAMSIZ);
 }
 
 /* There may be another device of that name here: the address tells. */

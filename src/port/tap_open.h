@@ -34,6 +34,9 @@ enum tap_state {
 /* Also of a device that was moved to another network namespace. */
 enum tap_state tap_state(int fd);
 
+/* What it is called now; untouched if that is not known. `ret_name` has room for IFNAMSIZ. */
+void tap_name(int fd, char *ret_name);
+
 /* -1: not known, because the device is in another network namespace, or gone. */
 int tap_mtu(int fd);
 

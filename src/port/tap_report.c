@@ -2,6 +2,7 @@
 /*
  * What a tap port tells of itself. Control thread; counters are read while workers write them.
  */
+#include <net/if.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +10,8 @@
 
 static void report_state(const struct tap_port *p, struct port_report *ret)
 {
+	char name[IFNAMSIZ] = "NAME";
+
 	switch (tap_state(p->queue[0]->fd)) {
 	case TAP_UP:
 		ret->state = "up";
@@ -16,9 +19,10 @@ static void report_state(const struct tap_port *p, struct port_report *ret)
 		break;
 	case TAP_DOWN:
 		ret->state = "down";
+		tap_name(p->queue[0]->fd, name);
 		snprintf(ret->reason, sizeof(ret->reason),
 			 "the device's link is down: say 'ip link set dev %s up' where it is",
-			 p->dev ? p->dev : "NAME");
+			 name);
 		break;
 	case TAP_GONE:
 		ret->state = "gone";

@@ -27,8 +27,8 @@ from rig.tap import main
 
 TOOLS = ("ip", "ethtool", "iperf3", "unshare")
 MEGABYTES = 100
-TUNSETIFF = 0x400454CA
-IFF_TUN, IFF_TAP, IFF_NO_PI, IFF_VNET_HDR = 0x1, 0x2, 0x1000, 0x4000
+TUNSETIFF, TUNSETQUEUE = 0x400454CA, 0x400454D9
+IFF_TUN, IFF_TAP, IFF_MULTI_QUEUE, IFF_DETACH_QUEUE, IFF_NO_PI, IFF_VNET_HDR = 0x1, 0x2, 0x100, 0x400, 0x1000, 0x4000
 # Runs what follows without io_uring_setup(2), number 425 everywhere, as a container's filter does.
 NO_URING = """
 import ctypes, os, struct, sys
@@ -507,9 +507,9 @@ def test_rights(tap, binary, folder):
 
 
 @contextmanager
-def opened_tap(name, flags):
+def opened_tap(name, flags, how=os.O_RDWR):
     """A descriptor as another program would make and hand over."""
-    fd = os.open("/dev/net/tun", os.O_RDWR)
+    fd = os.open("/dev/net/tun", how)
     try:
         if flags:
             fcntl.ioctl(fd, TUNSETIFF, struct.pack("16sH22x", name.encode(), flags))
@@ -523,14 +523,24 @@ def test_inherited(tap, binary, folder):
         with opened_tap("rwt0", IFF_TAP | IFF_NO_PI | IFF_VNET_HDR) as fd:
             switch = TapSwitch(binary, folder, [f"t tap fd={fd}"], pass_fds=[fd])
             port = switch.port("t")
-            command("ip", "link", "set", "dev", "rwt0", "up")
+            check(port["state"] == "down" and "rwt0" in port["reason"], str(port))
+            command("ip", "link", "set", "dev", "rwt0", "name", "rwt9")
+            check("rwt9" in switch.port("t")["reason"], str(switch.port("t")))
+            command("ip", "link", "set", "dev", "rwt9", "up")
             check(switch.port("t")["state"] == "up" and port["mtu"] == 1500, str(port))
             check(mode_of(switch, "t") == 1, "it has several queues")
             check(switch.stop(), switch.process.tail(5))
     with tap.test("one that cannot be is refused"):
-        for flags, said in ((0, "not an open tap"), (IFF_TAP | IFF_NO_PI, "without IFF_VNET_HDR"),
-                            (IFF_TUN | IFF_NO_PI | IFF_VNET_HDR, "without IFF_TAP")):
-            with opened_tap("rwt0", flags) as fd:
+        good = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR
+        for flags, how, said in ((0, os.O_RDWR, "not an open tap"),
+                                 (IFF_TAP | IFF_NO_PI, os.O_RDWR, "without IFF_VNET_HDR"),
+                                 (IFF_TUN | IFF_NO_PI | IFF_VNET_HDR, os.O_RDWR, "without IFF_TAP"),
+                                 (IFF_TAP | IFF_VNET_HDR, os.O_RDWR, "without IFF_NO_PI"),
+                                 (good, os.O_RDONLY, "O_RDWR"),
+                                 (good | IFF_MULTI_QUEUE, os.O_RDWR, "detached")):
+            with opened_tap("rwt0", flags, how) as fd:
+                if flags & IFF_MULTI_QUEUE:
+                    fcntl.ioctl(fd, TUNSETQUEUE, struct.pack("16sH22x", b"", IFF_DETACH_QUEUE))
                 run = subprocess.run([binary, "run", "--control", folder / "c.sock", "--port", f"t tap fd={fd}"],
                                      pass_fds=[fd], capture_output=True, text=True, timeout=20)
                 check(run.returncode == 1 and said in run.stderr, f"{flags:#x}: {run.returncode} {run.stderr}")
