@@ -220,7 +220,7 @@ static void log_unread(int writer, int reader)
 	size_t len = 0;
 
 	dup2(writer, STDERR_FILENO);
-	alarm(10);
+	alarm(60);
 	for (unsigned i = 0; i < 20000; i++)
 		log_event(LOG_WARN, NULL, "line");
 	while (!warning || !strchr(warning, '\n')) {
