@@ -93,8 +93,8 @@ def test_load(tap, bench):
                 report, _ = bench.run("load", "--size", size, "--ring", ring, "--data")
                 frames, total = (sum(port["ingress"][key] - then["ingress"][key] for port, then in
                                      zip(bench.switch.show("port"), before)) for key in ("frames", "bytes"))
-                # A short announcement of each comes first.
-                check(0.97 * mean * (frames - 2) < total < 1.01 * mean * frames, f"{size}, {ring}: {total} bytes, {frames} frames")
+                # A few short announcements come first; on a busy machine not many frames follow.
+                check(0.97 * mean * (frames - 10) < total < 1.01 * mean * frames, f"{size}, {ring}: {total} bytes, {frames} frames")
                 check(abs(report["frame_bytes"] - mean) < 1 and report["data"], report)
     with tap.test("--window, --oneway: so many are under way, from A to B alone"):
         before = bench.switch.port("b")["ingress"]["frames"]
