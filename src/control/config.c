@@ -88,6 +88,15 @@ static int config_line(struct config *config, const char *text, const char *sour
 	return config_append(config, &words, source, line, err);
 }
 
+/* A byte order mark is invisible: an error about it would help nobody. */
+static size_t mark_len(const char *line)
+{
+	static const char mark[] = "\xef\xbb\xbf";
+	size_t len = strlen(mark);
+
+	return strncmp(line, mark, len) ? 0 : len;
+}
+
 int config_read(struct config *config, FILE *file, const char *source, unsigned *ret_line,
 		struct error *err)
 {
@@ -108,7 +117,8 @@ int config_read(struct config *config, FILE *file, const char *source, unsigned 
 		if (c == '\0')
 			r = error_set(err, EINVAL, "a NUL byte; is this a text file?");
 		else
-			r = config_line(config, line, source, number, err);
+			r = config_line(config, line + (number == 1 ? mark_len(line) : 0), source,
+					number, err);
 		if (r < 0)
 			break;
 	}

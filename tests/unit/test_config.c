@@ -242,6 +242,20 @@ static void a_file_is_a_list_of_commands(void **state)
 	config_free(&config);
 }
 
+/* As Windows' editors begin a file of UTF-8 with. */
+static void a_byte_order_mark_is_no_word(void **state)
+{
+	static const char text[] = "\xef\xbb\xbfport add vm1 tap\n";
+	struct config config = { .n = 0 };
+	struct error err;
+	unsigned line;
+
+	assert_int_equal(read_text(text, strlen(text), &config, &line, &err), 0);
+	assert_int_equal(config.n, 1);
+	config_free(&config);
+	assert_true(read_text(text, 3, &config, &line, &err) == 0 && !config.n);
+}
+
 static void errors_of_a_file_name_the_line(void **state)
 {
 	static const struct {
@@ -342,6 +356,7 @@ int main(void)
 		cmocka_unit_test(options_keep_their_place_when_changed),
 		cmocka_unit_test(options_that_no_line_could_hold_are_refused),
 		cmocka_unit_test(a_file_is_a_list_of_commands),
+		cmocka_unit_test(a_byte_order_mark_is_no_word),
 		cmocka_unit_test(errors_of_a_file_name_the_line),
 		cmocka_unit_test(binary_and_endless_lines_are_refused),
 		cmocka_unit_test(ports_of_the_command_line_use_the_same_grammar),
