@@ -239,10 +239,11 @@ static int parse_group(const struct port_option *o, gid_t *ret, struct error *er
 	}
 	/* A file that was written anew since the start is refused (sandbox/landlock.c). */
 	if (why == EACCES)
-		return error_set(err, EACCES,
-				 "group=%.80s: /etc/group may not be read any more; give the number "
-				 "that 'getent group %.80s' tells",
-				 o->value, o->value);
+		return error_set(
+			err, EACCES,
+			"group=%.80s: /etc/group may not be read any more; give the number "
+			"that 'getent group %.80s' tells",
+			o->value, o->value);
 	return error_set(err, EINVAL,
 			 "group=%.80s: no such group; say one of 'getent group', or a "
 			 "number up to %u",

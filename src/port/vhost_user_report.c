@@ -67,7 +67,7 @@ static void report_state(struct vhost_user_port *p, struct port_report *ret)
 
 	if (!p->session) {
 		ret->state = "waiting";
-		if (endpoint_lost(p->endpoint))
+		if (p->endpoint && endpoint_lost(p->endpoint))
 			snprintf(ret->reason, sizeof(ret->reason),
 				 "its socket %s was removed: delete the port and add it again",
 				 p->config.listen);
