@@ -19,6 +19,7 @@ from rig.tap import main
 from tests.device.test_cli import NOBODY, Place, end, wait_for
 
 MIB = 1 << 20
+SHOW_PORT = b'{"jsonrpc": "2.0", "id": 1, "method": "show.port"}\n'
 # Under a limit the leak checker could not start its own thread.
 NO_LEAK_CHECK = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
 
@@ -104,6 +105,13 @@ def limit_descriptors(soft, hard):
     return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+def ask(control):
+    """What a client that is connected already is told of the ports."""
+    control.sendall(SHOW_PORT)
+    with control.makefile() as answer:
+        return answer.readline()
+
+
 def test_few_descriptors(tap, place):
     ports = [word for n in range(100) for word in ("--port", f"p{n} vhost-user listen={place.folder}/p{n}.sock")]
     with tap.test("the limit of descriptors is raised as far as that may be"):
@@ -129,14 +137,14 @@ def test_few_descriptors(tap, place):
         check(refused > 20 and limit > 100, f"{refused} limits were too low, and {limit} enough")
     with tap.test("a front-end for which none is left waits until there is"):
         switch = place.start(*ports[:2])
-        used = len(os.listdir(f"/proc/{switch.pid}/fd"))
-        resource.prlimit(switch.pid, resource.RLIMIT_NOFILE, (used, used + 100))
-        with socket.socket(socket.AF_UNIX) as client:
+        with socket.socket(socket.AF_UNIX) as control, socket.socket(socket.AF_UNIX) as client:
+            control.settimeout(10)
+            control.connect(str(place.control))
+            ask(control)  # has its descriptor from now on
+            used = len(os.listdir(f"/proc/{switch.pid}/fd"))
+            resource.prlimit(switch.pid, resource.RLIMIT_NOFILE, (used, used + 100))
             client.connect(str(place.folder / "p0.sock"))
-            # To ask takes one, which it has not either: so only after the limit was raised does it answer.
-            time.sleep(0.2)
-            resource.prlimit(switch.pid, resource.RLIMIT_NOFILE, (used + 1, used + 100))
-            check("ulimit -Hn" in place.show("port")[0]["reason"], str(place.show("port")))
+            wait_for(lambda: "ulimit -Hn" in ask(control), "the remedy")
             resource.prlimit(switch.pid, resource.RLIMIT_NOFILE, (used + 100, used + 100))
             wait_for(lambda: place.show("port")[0]["state"] == "connected", "the session")
         end(switch)
@@ -148,7 +156,7 @@ def test_few_descriptors(tap, place):
         for client in clients:
             client.settimeout(10)
             client.connect(str(place.control))
-            client.sendall(b'{"jsonrpc": "2.0", "id": 1, "method": "show.port"}\n')
+            client.sendall(SHOW_PORT)
         time.sleep(0.2)
         for client in clients:  # the first of them have their answers, and give their descriptors back
             check(b"ports" in client.recv(1000), "it does not answer")
