@@ -176,7 +176,6 @@ int daemon_port_add(struct daemon *d, const char *name, const char *kind,
 		free(text);
 		return r;
 	}
-	free(port->options);
 	port->options = text;
 	r = switch_add(&d->sw, port);
 	if (r < 0) {

@@ -60,7 +60,6 @@ static json_t *port_row(struct port *port)
 {
 	struct port_report report;
 
-	memset(&report, 0, sizeof(report));
 	port->ops->report(port, &report);
 	return json_pack(
 		"{s:s, s:s, s:o, s:s, s:o, s:o, s:i, s:o, s:I, s:o, s:s, s:o, s:o, s:o, s:o}",

@@ -51,7 +51,6 @@ enum virtq_state {
 struct virtq_stats {
 	uint64_t frames, bytes;	      /* tx: collected; rx: delivered */
 	uint64_t segments;	      /* rx: made of some of them, which count as one each */
-	uint64_t kicks;		      /* wake-ups that the driver's kick caused */
 	uint64_t calls;		      /* eventfd writes */
 	uint64_t broken;	      /* times that it became so */
 	uint64_t dropped[DROP_COUNT]; /* tx: at ingress; rx: at egress */

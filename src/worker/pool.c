@@ -12,8 +12,6 @@
 
 #include "base/clock.h"
 #include "base/cpu.h"
-#include "base/log.h"
-#include "base/rcu.h"
 #include "worker/wakeup.h"
 #include "worker/worker.h"
 

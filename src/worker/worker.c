@@ -16,14 +16,12 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/cpu.h"
-#include "base/log.h"
 #include "base/rcu.h"
 #include "policy/share.h"
 #include "switch/hold.h"
