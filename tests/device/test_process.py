@@ -24,9 +24,17 @@ SHOW_PORT = b'{"jsonrpc": "2.0", "id": 1, "method": "show.port"}\n'
 NO_LEAK_CHECK = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
 
 
-def instrumented(binary):
+def holds(binary, *names):
     program = Path(binary).read_bytes()
-    return any(name in program for name in (b"__asan_init", b"__tsan_init", b"__gcov_exit"))
+    return any(name in program for name in names)
+
+
+def sanitized(binary):
+    return holds(binary, b"__asan_init", b"__tsan_init")
+
+
+def instrumented(binary):
+    return sanitized(binary) or holds(binary, b"__gcov_exit")
 
 
 def test_limits(tap, place):

@@ -16,7 +16,7 @@ from rig.host import enter_namespace
 from rig.switch import UNPRIVILEGED
 from rig.tap import main
 from tests.device.test_cli import NOBODY, Place, end
-from tests.device.test_process import instrumented
+from tests.device.test_process import sanitized
 
 CAP_NET_ADMIN = 1 << 12
 
@@ -141,7 +141,7 @@ def test_group(tap, place):
 
 def test_group_file(tap, place):
     name = "groups that were written anew since the start are given by number, which is told"
-    if os.getuid() or instrumented(place.binary):
+    if os.getuid() or sanitized(place.binary):
         tap.skip(name, "needs root, for files of its own, and no sanitizer, who may read all")
         return
     with tap.test(name):
