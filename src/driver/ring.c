@@ -216,8 +216,7 @@ void ring_free_chain(struct driver_ring *r, uint16_t head)
 	}
 }
 
-/* With in-order, of the chains in flight the one made first: the queue of free ones had it longest.
- */
+/* With in-order, the chain in flight that was made first: it left the free ones first. */
 static uint16_t oldest(const struct driver_ring *r)
 {
 	return r->free[(uint16_t)(r->free_first + r->free_count - r->size) & r->mask];

@@ -245,10 +245,11 @@ static frame_set give_up(struct vswitch *sw, const struct full_state *full, cons
 	unsigned i;
 
 	batch_for_each (i, set) {
-		struct port *port = find_dest(sw, held, i);
+		struct port *port;
 
 		if (!full_enough(full, held->dest[i].since, held->moved, now, sw->per_us))
 			continue;
+		port = find_dest(sw, held, i);
 		if (port)
 			port_egress_drop(port, DROP_FULL, 1);
 		left &= ~(1u << i);

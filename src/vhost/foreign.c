@@ -38,20 +38,25 @@ static int name_of(int fd, char name[32])
 	return 0;
 }
 
+static bool names_eventfd(const char *name)
+{
+	return !strcmp(name, "anon_inode:[eventfd]");
+}
+
 int foreign_is_eventfd(int fd)
 {
 	char name[32];
 	int r = name_of(fd, name);
 
-	return r ? r : !strcmp(name, "anon_inode:[eventfd]");
+	return r ? r : names_eventfd(name);
 }
 
 static bool closes_at_once(int fd)
 {
 	char name[32];
 
-	return guest_is_memory_file(fd) || foreign_is_eventfd(fd) > 0 ||
-	       (!name_of(fd, name) && !strncmp(name, "pipe:", 5));
+	return guest_is_memory_file(fd) ||
+	       (!name_of(fd, name) && (names_eventfd(name) || !strncmp(name, "pipe:", 5)));
 }
 
 void foreign_put(struct foreign *f)

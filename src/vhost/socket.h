@@ -58,8 +58,7 @@ void endpoint_resume(struct endpoint *endpoint);
  */
 void endpoint_pause(struct endpoint *endpoint);
 
-/* Somebody has removed or exchanged the file of the socket that it listens on: nobody comes by it.
- */
+/* Somebody has removed or exchanged the file of its listening socket: nobody can connect. */
 bool endpoint_lost(const struct endpoint *endpoint);
 
 /* Closes it and removes its own socket file. */

@@ -53,8 +53,7 @@ static inline void entry_prefetch(uintptr_t at, bool write)
 	}
 }
 
-/* Where the buffer of its first descriptor `d` is; true if that is all. `write` as in chain_walk().
- */
+/* Where the buffer of its first descriptor `d` is; true if that is all. `write`: chain_walk(). */
 static inline bool entry_look(const struct virtq *vq, struct ring_entry *e,
 			      const struct vring_desc *d, uint16_t write)
 {

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /*
  * One sender, and two receivers, of which one has no room: what waits for it keeps its place, and
  * what is for the other passes. Frames to each are numbered.

@@ -22,6 +22,11 @@
 
 #define SEGMENT 700u
 
+static const struct virtio_net_hdr udp_large = { .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+						 .gso_type = VIRTIO_NET_HDR_GSO_UDP_L4,
+						 .gso_size = SEGMENT,
+						 .csum_offset = 6 };
+
 struct rig {
 	struct port *port;
 	struct tap_egress *out;
@@ -137,10 +142,7 @@ static void what_the_kernel_cannot_cut_is_cut(void **state)
 		struct plain_shape shape = { .v6 = i % 2,
 					     .protocol = 17,
 					     .payload = payloads[i / 2 % ARRAY_SIZE(payloads)] };
-		struct virtio_net_hdr hdr = { .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
-					      .gso_type = VIRTIO_NET_HDR_GSO_UDP_L4,
-					      .gso_size = SEGMENT,
-					      .csum_offset = 6 };
+		struct virtio_net_hdr hdr = udp_large;
 
 		plain_make(&large, &shape);
 		hdr.csum_start = (uint16_t)large.l4;
@@ -164,10 +166,7 @@ static void what_lies_or_is_refused_is_dropped_by_name(void **state)
 	struct rig *rig = *state;
 	struct batch *b = aligned_alloc(CACHE_LINE, sizeof(*b));
 	struct plain_shape shape = { .protocol = 6, .payload = 3000 };
-	struct virtio_net_hdr hdr = { .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
-				      .gso_type = VIRTIO_NET_HDR_GSO_UDP_L4,
-				      .gso_size = SEGMENT,
-				      .csum_offset = 6 };
+	struct virtio_net_hdr hdr = udp_large;
 
 	plain_make(&p, &shape); /* TCP, and says UDP */
 	hdr.csum_start = (uint16_t)p.l4;
@@ -194,10 +193,7 @@ static void segments_wait_for_room(void **state)
 	struct rig *rig = *state;
 	struct batch *b = aligned_alloc(CACHE_LINE, sizeof(*b));
 	struct plain_shape shape = { .protocol = 17, .payload = 60000 };
-	struct virtio_net_hdr hdr = { .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
-				      .gso_type = VIRTIO_NET_HDR_GSO_UDP_L4,
-				      .gso_size = SEGMENT,
-				      .csum_offset = 6 };
+	struct virtio_net_hdr hdr = udp_large;
 	const struct virtio_net_hdr plain = { 0 };
 	frame_set left = 7;
 	unsigned turns = 0, waited = 0, segments = 0, smalls = 0;
@@ -262,10 +258,7 @@ static void what_is_behind_one_that_waits_waits_too(void **state)
 	static struct plain_frame p[3];
 	struct rig *rig = *state;
 	struct batch *b = aligned_alloc(CACHE_LINE, sizeof(*b));
-	struct virtio_net_hdr hdr = { .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
-				      .gso_type = VIRTIO_NET_HDR_GSO_UDP_L4,
-				      .gso_size = SEGMENT,
-				      .csum_offset = 6 };
+	struct virtio_net_hdr hdr = udp_large;
 	const struct virtio_net_hdr plain = { 0 };
 
 	set_pipe(rig);
@@ -309,10 +302,7 @@ static void a_frame_of_which_a_segment_was_overtaken_is_dropped(void **state)
 	static struct plain_frame large;
 	struct rig *rig = *state;
 	struct batch *b = aligned_alloc(CACHE_LINE, sizeof(*b));
-	struct virtio_net_hdr hdr = { .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
-				      .gso_type = VIRTIO_NET_HDR_GSO_UDP_L4,
-				      .gso_size = SEGMENT,
-				      .csum_offset = 6 };
+	struct virtio_net_hdr hdr = udp_large;
 
 	if (!set_pipe(rig))
 		skip(); /* plain calls end at the first that fails */
