@@ -2,7 +2,8 @@
 /*
  * Two threads that wake each other by eventfds, as a driver and a worker do: on different CPUs,
  * since on one CPU the kernel merely switches from one to the other, in a third of the time. The
- * lower quartile of some rounds, because whatever else runs on the machine gets in between.
+ * lower quartile of some rounds, because whatever else runs on the machine gets in between; of
+ * those before the first in which one of the two got no CPU for too long.
  */
 #include "worker/wakeup.h"
 
@@ -19,7 +20,7 @@
 
 #define ROUNDS	    8
 #define SETTLE_NS   1000000 /* the other one is asleep by then, and its CPU too */
-#define PATIENCE_MS 20
+#define PATIENCE_MS 100
 
 struct pair {
 	int there, back;
@@ -68,8 +69,9 @@ static uint64_t measure(struct pair *pair)
 {
 	const struct timespec settle = { .tv_nsec = SETTLE_NS };
 	uint64_t cost[ROUNDS];
+	unsigned n;
 
-	for (unsigned i = 0; i < ROUNDS; i++) {
+	for (n = 0; n < ROUNDS; n++) {
 		uint64_t begin, written;
 
 		nanosleep(&settle, NULL);
@@ -77,11 +79,11 @@ static uint64_t measure(struct pair *pair)
 		wake(pair->there);
 		written = clock_cycles();
 		if (!wait_for(pair->back))
-			return 0;
-		cost[i] = written - begin + clock_since(begin, pair->woken[i]);
+			break;
+		cost[n] = written - begin + clock_since(begin, pair->woken[n]);
 	}
-	qsort(cost, ROUNDS, sizeof(cost[0]), compare);
-	return cost[ROUNDS / 4];
+	qsort(cost, n, sizeof(cost[0]), compare);
+	return n ? cost[n / 4] : 0;
 }
 
 static unsigned last_of(const cpu_set_t *cpus)
