@@ -49,7 +49,7 @@ def row_of(cell, peer, kind, pairs):
     row = {**cell._asdict(), "against": peer, "class": kind, "pairs": len(pairs)}
     for key in ("cycles_per_frame", "frames_per_s"):
         row[f"ratio_{key}"] = spread([statistics.mean(run[key] for run in ours) / statistics.mean(run[key] for run in theirs)
-                                      for ours, theirs in pairs if all(run[key] for run in theirs)])
+                                      for ours, theirs in pairs if all(run[key] for run in (*ours, *theirs))])
     for which, name in enumerate((FIRST, "peer")):
         runs = [run for pair in pairs for run in pair[which]]
         row[name] = {key: spread([run[key] for run in runs if run[key] is not None]) for key in FIGURES}

@@ -15,6 +15,7 @@ from rig.switch import Switch  # noqa: E402
 # TSC cycles of the passes of the switch's loop that had work, the frames and the bursts of them, and the frames that it
 # says it dropped, by place (a Counter); None if it does not say.
 Usage = collections.namedtuple("Usage", "cycles frames bursts dropped")
+NOTHING = Usage(None, None, None, None)
 
 
 def sockets(folder):
@@ -33,13 +34,16 @@ class Side:
 
 
 class Counting(Side):
-    """A side whose counters run on: what they counted is their difference."""
+    """A side whose counters run on: what they counted is their difference, but where they began anew, which says nothing."""
 
     def begin(self, _cell):
         self.before = self.usage()
 
     def end(self):
-        return Usage(*(None if now is None else now - then for now, then in zip(self.usage(), self.before)))
+        now = self.usage()
+        if now.frames < self.before.frames or now.cycles < self.before.cycles:
+            return NOTHING
+        return Usage(*(None if after is None else after - before for after, before in zip(now, self.before)))
 
 
 class Ringway(Counting):
@@ -106,8 +110,12 @@ class OvsDpdk(Counting):
         if cell.frame == "tso":
             raise RigError("it takes segmented frames only where it is the client of the socket")
         self.switch.wake()
-        self.switch.set_mtu(max(int(cell.frame), ovs.USUAL_MTU) if cell.frame.isdecimal() else ovs.USUAL_MTU)
-        super().begin(cell)
+        try:
+            self.switch.set_mtu(max(int(cell.frame), ovs.USUAL_MTU) if cell.frame.isdecimal() else ovs.USUAL_MTU)
+            super().begin(cell)
+        except BaseException:
+            self.switch.rest()
+            raise
 
     def usage(self):
         return Usage(*self.switch.stats(), None)  # it counts drops per port, every 5 s, while a guest is there
@@ -140,7 +148,7 @@ class Bridge(Side):
         pass
 
     def end(self):
-        return Usage(None, None, None, None)
+        return NOTHING
 
     def close(self):
         pass

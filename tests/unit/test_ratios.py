@@ -8,6 +8,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from bench.ratios import print_table, summarise  # noqa: E402
 from bench.runs import Cell  # noqa: E402
+from bench.sides import NOTHING, Counting, Usage  # noqa: E402
 from rig.tap import Tap  # noqa: E402
 
 SPLIT, PACKED, SINGLE = Cell("loop", "64", "live", "split"), Cell("loop", "64", "live", "packed"), \
@@ -74,6 +75,17 @@ def main():
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             print_table([row])
         assert "  -  " in printed.getvalue(), printed.getvalue()
+    with tap.test("a run of ours that has no figure makes no ratio"):
+        passes = [{SPLIT: {"ringway": [{**run(10), "cycles_per_frame": None}], "peer": [run(20)]}}]
+        assert one(summarise(passes))["ratio_cycles_per_frame"] is None
+    with tap.test("counters that began anew in a run say nothing of it"):
+        side, counts = Counting(), [Usage(100, 9, 3, None), Usage(150, 19, 4, None), Usage(20, 30, 5, None)]
+        side.usage = lambda: counts.pop(0)
+        side.begin(SPLIT)
+        assert side.end() == Usage(50, 10, 1, None)
+        counts.insert(0, Usage(150, 19, 4, None))
+        side.begin(SPLIT)
+        assert side.end() == NOTHING
     tap.plan()
     return 1 if tap.failed else 0
 
