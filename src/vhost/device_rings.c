@@ -236,7 +236,7 @@ int device_set_addr(struct vhost_device *dev, unsigned index, const struct vhost
 		return r;
 	/* Before memory and size are known there is nothing to hold it against. */
 	if (dev->mem && ring->size && !ring_locate(dev, ring, addr, &at))
-		return error_set(err, EFAULT, "ring %u is not within one memory region", index);
+		return error_set(err, EINVAL, "ring %u is not within one memory region", index);
 	ring->addr = *addr;
 	ring->has_addr = true;
 	device_ring_update(dev, ring);

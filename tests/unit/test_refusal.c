@@ -128,6 +128,17 @@ static void too_much_memory(void)
 	regions(1, 2ull << 30, 2ull << 30, 0);
 }
 
+static void ring_outside_of_memory(void)
+{
+	struct vhost_user_vring_addr addr = { .desc = MEMORY_UVA + 4096,
+					      .avail = MEMORY_UVA + 4096,
+					      .used = MEMORY_UVA + 4096 };
+
+	regions(1, 4096, 4096, 0);
+	rig_state(VHOST_USER_SET_VRING_NUM, 0, 16);
+	rig_send(VHOST_USER_SET_VRING_ADDR, &addr, sizeof(addr), NULL, 0);
+}
+
 static void calls_too_fast(void)
 {
 	int fd = eventfd(0, EFD_CLOEXEC);
@@ -175,6 +186,7 @@ static const struct {
 	R(NOT_OFFERED, unknown_features),
 	R(VALUE, odd_size),
 	R(VALUE, beyond_its_file),
+	R(VALUE, ring_outside_of_memory),
 	R(OVERLAP, overlapping),
 	R(DESCRIPTOR, no_eventfd),
 	R(DESCRIPTOR, no_memory_file),
