@@ -9,6 +9,8 @@
 #ifndef RINGWAY_BASE_DROP_H
 #define RINGWAY_BASE_DROP_H
 
+#include <stdint.h>
+
 #include "base/reason.h"
 
 #define DROP_REASONS(X)                                                                            \
@@ -50,5 +52,14 @@ enum drop {
 };
 
 extern const struct reason drop_reasons[DROP_COUNT];
+
+/* What went through one place in one direction: one writer at a time, by count(). */
+struct frame_counters {
+	uint64_t frames, bytes; /* at ingress: taken in; at egress: delivered */
+	uint64_t dropped[DROP_COUNT];
+};
+
+/* Adds what `from` says now, while others may be counting there. */
+void frame_counters_add(struct frame_counters *to, const struct frame_counters *from);
 
 #endif

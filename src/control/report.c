@@ -25,7 +25,7 @@ static json_t *counts(const struct reason *reasons, unsigned n, const uint64_t *
 	return object;
 }
 
-static json_t *counters(const struct port_counters *c)
+static json_t *counters(const struct frame_counters *c)
 {
 	return json_pack("{s:I, s:I, s:o}", "frames", (json_int_t)c->frames, "bytes",
 			 (json_int_t)c->bytes, "dropped",

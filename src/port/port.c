@@ -46,10 +46,12 @@ int port_option_log_max(const struct port_option *option, unsigned *ret, struct 
 	return port_option_number(option, 10, 0, LOG_MAX_END, ret, err);
 }
 
-void port_report_log(const struct port *port, struct port_report *ret)
+void port_report_common(const struct port *port, struct port_report *ret)
 {
 	ret->limit[ret->limits++] = (struct port_limit){ "log-max", port->log.max };
 	ret->refused[REFUSAL_LOG_MAX] = port->log.left_out;
+	for (unsigned i = 0; i < DROP_COUNT; i++)
+		ret->egress.dropped[i] += load_relaxed(&port->egress_dropped[i]);
 }
 
 int port_option_number(const struct port_option *option, int base, unsigned min, unsigned max,

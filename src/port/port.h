@@ -65,11 +65,6 @@ struct port_queue {
 	uint64_t last_src; /* source learned last, and when: see switch/forward.c */
 } cache_aligned;
 
-struct port_counters {
-	uint64_t frames, bytes;
-	uint64_t dropped[DROP_COUNT];
-};
-
 /* One row of `show queue`. */
 struct queue_report {
 	unsigned queue;	   /* vhost ring index */
@@ -100,7 +95,7 @@ struct port_report {
 	unsigned queue_pairs; /* up */
 	int mtu;	      /* 0: no limit; -1: not known */
 	uint64_t memory;      /* bytes of its guest's that are mapped */
-	struct port_counters ingress, egress;
+	struct frame_counters ingress, egress;
 	struct port_limit limit[PORT_LIMITS_MAX];
 	unsigned limits;
 	uint64_t refused[REFUSAL_COUNT];
@@ -193,9 +188,10 @@ void port_init(struct port *port, const struct port_ops *ops, const struct port_
 	       const char *name);
 void port_end(struct port *port, void (*release)(struct rcu_item *item));
 
-/* The option log-max=, which all kinds have, and its part of the report. */
+/* The option log-max=, which all kinds have. */
 int port_option_log_max(const struct port_option *option, unsigned *ret, struct error *err);
-void port_report_log(const struct port *port, struct port_report *ret);
+/* Adds what all kinds have to report: the limit of the log, and egress_dropped. */
+void port_report_common(const struct port *port, struct port_report *ret);
 
 static inline void port_egress_drop(struct port *port, enum drop reason, unsigned n)
 {

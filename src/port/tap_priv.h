@@ -38,7 +38,7 @@ struct tap_ingress {
 	struct iovec iov[TAP_IO_MAX];
 	struct tap_op op[TAP_IO_MAX];
 	uint8_t frame[TAP_IO_MAX]; /* operations that brought one, in the frames' order */
-	struct port_counters stats;
+	struct frame_counters stats;
 } cache_aligned;
 
 /* From the switch to the kernel, by any worker. */
@@ -51,7 +51,7 @@ struct tap_egress {
 	uint64_t segments;			 /* made of some of the frames */
 	struct tap_op op[TAP_IO_MAX];
 	uint8_t frame[TAP_IO_MAX]; /* number in the batch, of each operation */
-	struct port_counters stats;
+	struct frame_counters stats;
 } cache_aligned;
 
 struct tap_queue {

@@ -32,14 +32,6 @@ static void report_state(const struct tap_port *p, struct port_report *ret)
 	}
 }
 
-static void add_counters(struct port_counters *to, const struct port_counters *from)
-{
-	to->frames += load_relaxed(&from->frames);
-	to->bytes += load_relaxed(&from->bytes);
-	for (unsigned i = 0; i < DROP_COUNT; i++)
-		to->dropped[i] += load_relaxed(&from->dropped[i]);
-}
-
 void tap_report(struct port *port, struct port_report *ret)
 {
 	struct tap_port *p = tap_port(port);
@@ -48,13 +40,11 @@ void tap_report(struct port *port, struct port_report *ret)
 	ret->features = p->features;
 	ret->mtu = tap_mtu(p->queue[0]->fd);
 	report_state(p, ret);
-	port_report_log(port, ret);
+	port_report_common(port, ret);
 	for (unsigned i = 0; i < p->queues; i++) {
-		add_counters(&ret->ingress, &p->queue[i]->in.stats);
-		add_counters(&ret->egress, &p->queue[i]->out.stats);
+		frame_counters_add(&ret->ingress, &p->queue[i]->in.stats);
+		frame_counters_add(&ret->egress, &p->queue[i]->out.stats);
 	}
-	for (unsigned i = 0; i < DROP_COUNT; i++)
-		ret->egress.dropped[i] += load_relaxed(&port->egress_dropped[i]);
 }
 
 /* Numbered as a guest's rings would be: rx (to the kernel) is even, tx (from it) odd. */
@@ -65,7 +55,7 @@ unsigned tap_report_queues(struct port *port, struct queue_report *rows, unsigne
 	for (unsigned i = 0; i < 2 * p->queues && i < max; i++) {
 		struct tap_queue *q = p->queue[i / 2];
 		bool tx = i & 1;
-		const struct port_counters *stats = tx ? &q->in.stats : &q->out.stats;
+		const struct frame_counters *stats = tx ? &q->in.stats : &q->out.stats;
 
 		rows[i] = (struct queue_report){
 			.queue = i,

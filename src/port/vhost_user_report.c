@@ -37,22 +37,14 @@ static void report_resting(const struct vhost_device *dev, struct port_report *r
 			 "no ring is up: the guest's driver has not started its queues");
 }
 
-static void add_counters(struct port_counters *to, const struct virtq_stats *from)
-{
-	to->frames += load_relaxed(&from->frames);
-	to->bytes += load_relaxed(&from->bytes);
-	for (unsigned i = 0; i < DROP_COUNT; i++)
-		to->dropped[i] += load_relaxed(&from->dropped[i]);
-}
-
 uint64_t vhost_user_sent(const struct vhost_user_port *p)
 {
-	struct port_counters sent = { .frames = 0 };
+	struct frame_counters sent = { .frames = 0 };
 	uint64_t n;
 
 	for (unsigned i = 1; i < p->dev.rings; i += 2) {
 		if (p->dev.ring[i])
-			add_counters(&sent, &p->dev.ring[i]->vq.stats);
+			frame_counters_add(&sent, &p->dev.ring[i]->vq.stats);
 	}
 	n = sent.frames;
 	for (unsigned i = 0; i < DROP_COUNT; i++)
@@ -128,10 +120,8 @@ static void report_limits(const struct vhost_user_port *p, struct port_report *r
 	memcpy(ret->refused, dev->refusals, sizeof(ret->refused));
 	for (unsigned i = 0; i < dev->rings; i++) {
 		if (dev->ring[i])
-			ret->refused[REFUSAL_RING_BROKEN] +=
-				load_relaxed(&dev->ring[i]->vq.stats.broken);
+			ret->refused[REFUSAL_RING_BROKEN] += load_relaxed(&dev->ring[i]->vq.breaks);
 	}
-	port_report_log(&p->port, ret);
 }
 
 void vhost_user_report(struct port *port, struct port_report *ret)
@@ -146,13 +136,12 @@ void vhost_user_report(struct port *port, struct port_report *ret)
 	snprintf(ret->last_error, sizeof(ret->last_error), "%s", p->last_error);
 	report_pending(p, ret);
 	report_limits(p, ret);
+	port_report_common(port, ret);
 	for (unsigned i = 0; i < p->dev.rings; i++) {
 		if (p->dev.ring[i])
-			add_counters(i & 1 ? &ret->ingress : &ret->egress,
-				     &p->dev.ring[i]->vq.stats);
+			frame_counters_add(i & 1 ? &ret->ingress : &ret->egress,
+					   &p->dev.ring[i]->vq.stats);
 	}
-	for (unsigned i = 0; i < DROP_COUNT; i++)
-		ret->egress.dropped[i] += load_relaxed(&port->egress_dropped[i]);
 	report_state(p, ret);
 }
 
@@ -180,9 +169,9 @@ unsigned vhost_user_report_queues(struct port *port, struct queue_report *rows, 
 				.size = ring->size,
 				.frames = load_relaxed(&ring->vq.stats.frames),
 				.bytes = load_relaxed(&ring->vq.stats.bytes),
-				.segments = load_relaxed(&ring->vq.stats.segments),
+				.segments = load_relaxed(&ring->vq.segments),
 				.kicks = q ? load_relaxed(&q->q.kicks) : 0,
-				.calls = load_relaxed(&ring->vq.stats.calls),
+				.calls = load_relaxed(&ring->vq.calls),
 				.ingress = q ? &q->q : NULL,
 			};
 		n++;

@@ -39,7 +39,7 @@ struct used_list {
 static inline void ring_break(struct virtq *vq)
 {
 	vq->state = VIRTQ_BROKEN;
-	count(&vq->stats.broken, 1);
+	count(&vq->breaks, 1);
 }
 
 static inline void entry_prefetch(uintptr_t at, bool write)

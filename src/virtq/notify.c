@@ -82,7 +82,7 @@ void virtq_calls_look(struct virtq_calls *calls)
 		vq->call_pending = false;
 		if (vq->call && wants_call(vq)) {
 			to = vq->call;
-			count(&vq->stats.calls, 1);
+			count(&vq->calls, 1);
 		}
 		pthread_mutex_unlock(&vq->lock);
 		if (to)

@@ -175,7 +175,7 @@ static enum drop segment(struct virtq *vq, struct batch *b, struct frame *f, boo
 		return DROP_TOO_BIG;
 	for (; i < s.n && !drop; i += !drop)
 		drop = deliver_segment(vq, &from, &s, i, finished, stage, t);
-	count(&vq->stats.segments, i - first);
+	count(&vq->segments, i - first);
 	b->segments += i - first;
 	if (finished)
 		b->summed += (i - first) * s.size;

@@ -48,14 +48,6 @@ enum virtq_state {
 	VIRTQ_BROKEN, /* available index or base made no sense; only a restart mends it */
 };
 
-struct virtq_stats {
-	uint64_t frames, bytes;	      /* tx: collected; rx: delivered */
-	uint64_t segments;	      /* rx: made of some of them, which count as one each */
-	uint64_t calls;		      /* eventfd writes */
-	uint64_t broken;	      /* times that it became so */
-	uint64_t dropped[DROP_COUNT]; /* tx: at ingress; rx: at egress */
-};
-
 /* What control tells a ring when it starts. */
 struct virtq_setup {
 	const struct guest_memory *mem;
@@ -95,7 +87,12 @@ struct virtq {
 	bool call_pending;	 /* in some worker's list of rings to look at */
 	struct virtq *call_next; /* of that list, which is that worker's */
 
-	struct virtq_stats stats;
+	/* The holder's too, read by control at any time. */
+	struct frame_counters stats; /* tx: at ingress; rx: at egress */
+	uint64_t segments;	     /* rx: made of some frames, which count as one each */
+	uint64_t calls;		     /* eventfd writes */
+	uint64_t breaks;	     /* times that it became broken */
+
 	uint32_t *retired; /* counts call descriptors that were replaced and are not closed yet */
 } cache_aligned;
 
