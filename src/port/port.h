@@ -37,32 +37,36 @@ struct queue_load {
 	uint32_t moves;
 };
 
-/* An ingress queue. */
+/* An ingress queue. Each part has one writer; what others read meanwhile is atomic. */
 struct port_queue {
+	/* The port's (control): set before the queue comes up, the kick whenever it is down. */
 	struct port *port;
 	unsigned index; /* within the port, unique among its queues */
 	int kick;	/* becomes readable when there is work; -1: look every millisecond */
 
-	/* The pool's. */
-	bool served;
+	/* The pool's (control, worker/queues.c). */
+	bool served;   /* released, with `id` and `watched` */
 	bool watched;  /* its worker is woken by `kick` */
 	uint32_t id;   /* of this being served: another one each time */
-	uint16_t heir; /* number of the worker that is to own it */
+	uint16_t heir; /* number of the worker that is to own it; 0: none yet */
 	uint32_t slot; /* in that worker's set */
 	struct queue_load load;
 
-	/* The worker's that owns it. */
-	uint16_t owner;		/* its number; 0: none yet. Passed on by that worker (worker.c) */
+	/* The owner's, like all that follows: control names the first, and each the next. */
+	uint16_t owner; /* number of the worker; 0: none yet. Released, with all that follows */
+
+	/* Of its loop (worker/worker.c). */
 	uint32_t owned;		/* `id` when the worker took it over */
 	uint64_t busy;		/* cycles of turns that moved frames */
 	uint64_t kicks;		/* wake-ups by the peer */
 	bool armed;		/* kicks on, waiting for one */
 	uint32_t debt;		/* work that it had done beyond its share of turns */
 	struct poll_state poll; /* measured arrival gaps */
+
+	/* Of its turns in the switch (switch/forward.c, switch/hold.c). */
+	uint64_t last_src;	/* source learned last, and when */
 	struct full_state full; /* whom it sends to, and if it stops for them */
-	struct hold *hold; /* frames that wait for room at their receiver; NULL until needed, freed
-			      with the queue */
-	uint64_t last_src; /* source learned last, and when: see switch/forward.c */
+	struct hold *hold; /* frames that wait for room; NULL until needed, freed with the queue */
 } cache_aligned;
 
 /* One row of `show queue`. */

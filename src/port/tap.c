@@ -130,7 +130,7 @@ static int queue_open(struct tap_queue *q, int fd)
 	why = tap_io_open(&q->out.io, fd);
 	pthread_mutex_unlock(&q->out.lock);
 	q->fd = fd;
-	store_relaxed(&q->q.kick, fd);
+	q->q.kick = fd;
 	env->queue_up(env->ctx, &q->q);
 	return r ? r : why;
 }

@@ -103,7 +103,7 @@ static void tx_changed(struct vhost_user_port *p, struct vhost_ring *ring)
 	}
 	if (q->q.served && (!active || q->q.kick != ring->kick))
 		env->queue_down(env->ctx, &q->q);
-	store_relaxed(&q->q.kick, ring->kick);
+	q->q.kick = ring->kick;
 	if (active && !q->q.served)
 		env->queue_up(env->ctx, &q->q);
 }

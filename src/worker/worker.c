@@ -144,8 +144,8 @@ static void pass_on(struct worker *w, struct port_queue *q, uint16_t heir)
 /* `*now` goes on if the queue moves frames. */
 static void visit(struct worker *w, struct port_queue *q, uint64_t *now, bool look, struct pass *p)
 {
-	uint32_t id = load_relaxed(&q->id);
 	uint16_t heir;
+	uint32_t id;
 
 	if (load_acquire(&q->owner) != w->number) /* partner: pass_on(), pool_queue_up() */
 		return;
@@ -159,6 +159,7 @@ static void visit(struct worker *w, struct port_queue *q, uint64_t *now, bool lo
 		p->held |= !hold_empty(q);
 		return;
 	}
+	id = load_relaxed(&q->id);
 	if (unlikely(q->owned != id))
 		adopt(q, id);
 	if (q->armed && look && q->port->ops->ready(q))
