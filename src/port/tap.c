@@ -84,6 +84,16 @@ static int parse_options(struct tap_port *p, const struct port_option *options, 
 
 /* Queues */
 
+static void queue_free(struct tap_queue *q)
+{
+	pthread_mutex_destroy(&q->in.lock);
+	pthread_mutex_destroy(&q->out.lock);
+	free(q->in.buffers);
+	free(q->out.iov);
+	free(q->q.hold);
+	free(q);
+}
+
 static struct tap_queue *queue_new(struct tap_port *p, unsigned index)
 {
 	struct tap_queue *q = aligned_alloc(_Alignof(struct tap_queue), sizeof(*q));
@@ -101,20 +111,8 @@ static struct tap_queue *queue_new(struct tap_port *p, unsigned index)
 	pthread_mutex_init(&q->out.lock, NULL);
 	if (q->in.buffers && q->out.iov)
 		return q;
-	free(q->in.buffers);
-	free(q->out.iov);
-	free(q);
+	queue_free(q);
 	return NULL;
-}
-
-static void queue_free(struct tap_queue *q)
-{
-	pthread_mutex_destroy(&q->in.lock);
-	pthread_mutex_destroy(&q->out.lock);
-	free(q->in.buffers);
-	free(q->out.iov);
-	free(q->q.hold);
-	free(q);
 }
 
 /* Takes the descriptor over. 0, or why it does without io_uring. */
