@@ -292,14 +292,16 @@ static void write_run(FILE *out, const struct run_settings *said)
 
 static bool is_inherited(const struct port *port)
 {
+	struct port_option options[OPTIONS_MAX];
 	bool inherited = false;
 	struct error ignored;
 	struct words words;
+	unsigned n;
 
-	if (!port->options || words_split(port->options, &words, &ignored))
+	if (!port->options || options_split(port->options, &words, options, &n, &ignored))
 		return false;
-	for (unsigned i = 0; i < words.n; i++)
-		inherited |= !strncmp(words.word[i], "fd=", 3);
+	for (unsigned i = 0; i < n; i++)
+		inherited |= !strcmp(options[i].key, "fd");
 	words_free(&words);
 	return inherited;
 }
