@@ -25,6 +25,9 @@ struct error {
 		-error_code;                     \
 	})
 
+/* The one wording for want of memory; -ENOMEM. */
+#define error_no_memory(err) error_set((err), ENOMEM, "out of memory")
+
 void error_write(struct error *err, const char *fmt, ...) printf_like(2, 3);
 
 /* strerror(), but a lack of descriptors comes with its remedy. */

@@ -189,7 +189,7 @@ static void print_json(const struct bench *b)
 int costs_run(const struct tables_config *config, struct error *err)
 {
 	struct bench *b = calloc(1, sizeof(*b));
-	int rc = b ? 0 : error_set(err, ENOMEM, "no memory");
+	int rc = b ? 0 : error_no_memory(err);
 
 	if (rc)
 		return rc;

@@ -212,12 +212,10 @@ static int make_lanes(struct guests *g, struct error *err)
 	if (g->config->timed)
 		g->times = calloc(1, sizeof(*g->times));
 	if (!g->lane || !g->flow || !g->scratch || (g->config->timed && !g->times))
-		return error_set(err, ENOMEM, "no memory");
+		return error_no_memory(err);
 	for (unsigned i = 0; i < g->lanes; i++) {
-		int rc = make_lane(g, i);
-
-		if (rc)
-			return error_set(err, -rc, "no memory");
+		if (make_lane(g, i))
+			return error_no_memory(err);
 	}
 	return 0;
 }

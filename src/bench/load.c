@@ -344,7 +344,7 @@ static int prepare(struct load *l, struct error *err)
 	prctl(PR_SET_TIMERSLACK, 1UL);
 	l->fds = calloc(g->lanes, sizeof(*l->fds));
 	if (!l->fds)
-		return error_set(err, ENOMEM, "no memory");
+		return error_no_memory(err);
 	for (unsigned i = 0; i < g->lanes; i++)
 		l->fds[i] = (struct pollfd){ .fd = g->lane[i].rx->call, .events = POLLIN };
 	return 0;
@@ -358,7 +358,7 @@ int load_run(const struct load_config *config, struct load_result *ret, struct e
 	int rc;
 
 	if (!l)
-		return error_set(err, ENOMEM, "no memory");
+		return error_no_memory(err);
 	memset(ret, 0, sizeof(*ret));
 	l->config = config;
 	l->per_us = clock_cycles_per_us();

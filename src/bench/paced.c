@@ -167,7 +167,7 @@ int paced_run(const struct tables_config *config, struct error *err)
 {
 	struct runs(*all)[KINDS] = calloc(ROWS, sizeof(*all));
 	json_t *list;
-	int rc = all ? run_all(config, all, err) : error_set(err, ENOMEM, "no memory");
+	int rc = all ? run_all(config, all, err) : error_no_memory(err);
 
 	if (!rc) {
 		list = all_json(all, config->repeat);

@@ -196,11 +196,6 @@ static int option_write(FILE *out, const struct port_option *option)
 	return 0;
 }
 
-static int no_memory(struct error *err)
-{
-	return error_set(err, ENOMEM, "out of memory");
-}
-
 int options_text(const struct port_option *options, unsigned n, char **ret, struct error *err)
 {
 	char *text = NULL;
@@ -209,14 +204,14 @@ int options_text(const struct port_option *options, unsigned n, char **ret, stru
 	int r = 0;
 
 	if (!out)
-		return no_memory(err);
+		return error_no_memory(err);
 	for (unsigned i = 0; i < n && !r; i++) {
 		if (i)
 			fputc(' ', out);
 		r = option_write(out, &options[i]);
 	}
 	if (fclose(out) || r)
-		r = no_memory(err);
+		r = error_no_memory(err);
 	else if (size > OPTIONS_TEXT_MAX)
 		r = error_set(err, EINVAL,
 			      "the options take %zu bytes, and a line of a file could hold %d; "

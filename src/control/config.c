@@ -54,7 +54,7 @@ static int config_append(struct config *config, struct words *words, const char 
 	grown = reallocarray(config->commands, config->n + 1, sizeof(*grown));
 	if (!grown) {
 		words_free(words);
-		return error_set(err, ENOMEM, "out of memory");
+		return error_no_memory(err);
 	}
 	grown[config->n++] = added;
 	config->commands = grown;
@@ -137,7 +137,7 @@ int config_add_port(struct config *config, const char *text, struct error *err)
 	int r;
 
 	if (asprintf(&line, "port add %s", text) < 0)
-		return error_set(err, ENOMEM, "out of memory");
+		return error_no_memory(err);
 	r = words_split(line, &words, err);
 	free(line);
 	if (r < 0)

@@ -331,7 +331,7 @@ int daemon_open(struct daemon **ret, struct error *err)
 	int r;
 
 	if (!d)
-		return error_set(err, ENOMEM, "out of memory");
+		return error_no_memory(err);
 	d->env = (struct port_env){ .loop = &d->loop,
 				    .ctx = d,
 				    .queue_up = queue_up,
@@ -344,7 +344,7 @@ int daemon_open(struct daemon **ret, struct error *err)
 	}
 	r = switch_init(&d->sw);
 	if (r < 0) {
-		error_set(err, -r, "out of memory");
+		error_no_memory(err);
 		goto fail;
 	}
 	r = uv_loop_init(&d->loop);

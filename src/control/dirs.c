@@ -14,7 +14,7 @@ static int append(struct dirs *dirs, char *path, struct error *err)
 
 	if (!grown) {
 		free(path);
-		return error_set(err, ENOMEM, "out of memory");
+		return error_no_memory(err);
 	}
 	dirs->path = grown;
 	dirs->path[dirs->n++] = path;

@@ -182,7 +182,7 @@ static int save(void *ctx, const json_t *params, json_t **ret_result, struct err
 		return r;
 	text = report_config(ctx);
 	if (!text)
-		return error_set(err, ENOMEM, "out of memory");
+		return error_no_memory(err);
 	*ret_result = json_pack("{s:o}", "config", rpc_string(text));
 	free(text);
 	return 0;

@@ -155,7 +155,7 @@ static int each_port(struct daemon *d, const char *name,
 	}
 	if (r < 0) {
 		json_decref(rows);
-		return error_set(err, -r, "out of memory");
+		return error_no_memory(err);
 	}
 	*ret_rows = rows;
 	return 0;
@@ -197,7 +197,7 @@ int report_fdb(struct daemon *d, const char *name, json_t **ret_rows, struct err
 		return r;
 	entries = calloc(MAC_ENTRIES_MAX, sizeof(*entries));
 	if (!entries)
-		return error_set(err, ENOMEM, "out of memory");
+		return error_no_memory(err);
 	n = mac_list(d->sw.macs, entries, MAC_ENTRIES_MAX, load_relaxed(&d->sw.now));
 	n = MIN(n, (unsigned)MAC_ENTRIES_MAX);
 	rows = json_array();

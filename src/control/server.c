@@ -274,7 +274,7 @@ int server_open(uv_loop_t *loop, struct unix_socket *socket, server_answer answe
 
 	if (!s) {
 		unix_socket_close(socket);
-		return error_set(err, ENOMEM, "out of memory");
+		return error_no_memory(err);
 	}
 	s->socket = *socket;
 	s->answer = answer;

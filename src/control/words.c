@@ -67,7 +67,7 @@ int words_split(const char *line, struct words *ret, struct error *err)
 	/* Each word is followed by a blank or the end, so its NUL has room. */
 	to = words.text = malloc(len + 1);
 	if (!to)
-		return error_set(err, ENOMEM, "out of memory");
+		return error_no_memory(err);
 	for (;;) {
 		while (is_blank(*p))
 			p++;

@@ -191,7 +191,7 @@ int driver_open(const struct driver_config *config, struct driver **ret, struct 
 	int rc;
 
 	if (!d)
-		return error_set(err, ENOMEM, "no memory");
+		return error_no_memory(err);
 	d->config = *config;
 	fill_defaults(&d->config);
 	d->fe.timeout_ms = d->config.timeout_ms;

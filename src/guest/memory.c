@@ -121,7 +121,7 @@ int guest_mapping_create(int fd, const struct guest_region_desc *desc, struct gu
 		return r;
 	m = calloc(1, sizeof(*m));
 	if (!m)
-		return error_set(err, ENOMEM, "no memory");
+		return error_no_memory(err);
 	lead = desc->offset & (page - 1);
 	m->len = (desc->size + lead + page - 1) & ~(page - 1);
 	r = check_space(m->len, err);
@@ -244,7 +244,7 @@ int guest_memory_create(struct guest_mapping *const *mappings, unsigned n,
 				 GUEST_MEMORY_MAX >> 40);
 	mem = calloc(1, sizeof(*mem));
 	if (!mem)
-		return error_set(err, ENOMEM, "no memory");
+		return error_no_memory(err);
 	for (unsigned i = 0; i < n && !r; i++)
 		r = insert_mapping(mem, mappings[i], err);
 	if (r) {

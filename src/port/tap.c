@@ -47,7 +47,7 @@ static int parse_option(struct tap_port *p, const struct port_option *o, struct 
 					 "/ : %%",
 					 o->value);
 		p->dev = strdup(o->value);
-		return p->dev ? 0 : error_set(err, ENOMEM, "no memory");
+		return p->dev ? 0 : error_no_memory(err);
 	}
 	if (!strcmp(o->key, "queues"))
 		return port_option_number(o, 10, 1, TAP_QUEUES_MAX, &p->queues, err);
@@ -172,7 +172,7 @@ static int tap_create(const struct port_env *env, const char *name,
 	int r;
 
 	if (!p)
-		return error_set(err, ENOMEM, "no memory");
+		return error_no_memory(err);
 	port_init(&p->port, &tap_ops, env, name);
 	p->fd = -1;
 	r = parse_options(p, options, n, err);

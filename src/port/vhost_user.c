@@ -254,7 +254,7 @@ static int copy_path(const char **to, const char *value, struct error *err)
 {
 	free((char *)*to);
 	*to = strdup(value);
-	return *to ? 0 : error_set(err, ENOMEM, "no memory");
+	return *to ? 0 : error_no_memory(err);
 }
 
 static int unknown_option(const char *key, struct error *err)
@@ -426,7 +426,7 @@ static int vhost_user_create(const struct port_env *env, const char *name,
 	int r = 0;
 
 	if (!p)
-		return error_set(err, ENOMEM, "no memory");
+		return error_no_memory(err);
 	port_init(&p->port, &vhost_user_ops, env, name);
 	p->config.fd = -1;
 	p->config.mode = 0600;

@@ -59,7 +59,7 @@ static int get_ring(struct vhost_device *dev, unsigned index, struct vhost_ring 
 	}
 	ring = aligned_alloc(CACHE_LINE, sizeof(*ring));
 	if (!ring)
-		return error_set(err, ENOMEM, "no memory");
+		return error_no_memory(err);
 	memset(ring, 0, sizeof(*ring));
 	virtq_init(&ring->vq, &dev->calls_retired);
 	ring->index = index;
@@ -309,7 +309,7 @@ int device_set_call(struct vhost_device *dev, unsigned index, int fd, struct err
 	if (load_relaxed(&dev->calls_retired) >= VHOST_CALLS_RETIRED_MAX)
 		return error_set(err, EAGAIN, "call descriptors are replaced too fast");
 	if (virtq_set_call(&ring->vq, fd))
-		return error_set(err, ENOMEM, "no memory");
+		return error_no_memory(err);
 	ring->news |= virtq_active(virtq_state(&ring->vq));
 	tell(dev, ring);
 	return 0;

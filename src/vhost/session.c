@@ -418,7 +418,7 @@ int session_start(uv_loop_t *loop, int fd, struct vhost_device *dev, struct log_
 	}
 	s = calloc(1, sizeof(*s));
 	if (!s)
-		return error_set(err, ENOMEM, "no memory");
+		return error_no_memory(err);
 	s->fd = fd;
 	s->dev = dev;
 	s->log = log;

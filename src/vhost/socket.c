@@ -246,7 +246,7 @@ int endpoint_open(uv_loop_t *loop, const struct endpoint_config *config,
 		e->path = strdup(path);
 	if (!e || (path && !e->path)) {
 		free(e);
-		return error_set(err, ENOMEM, "no memory");
+		return error_no_memory(err);
 	}
 	e->kind = config->listen ? LISTEN : config->connect ? CONNECT : INHERIT;
 	e->listening.fd = e->fd = -1;
