@@ -16,15 +16,11 @@ static void sum_span(struct checksum *sum, const struct span *s)
 
 void frame_finish(struct batch *b, struct frame *f)
 {
-	uint8_t *field = f->head + f->hdr.csum_start + f->hdr.csum_offset;
-	struct checksum sum = { 0 };
-	uint16_t value;
+	struct checksum sum = finish_begin(f);
 
-	checksum_add(&sum, f->head + f->hdr.csum_start, (size_t)f->head_len - f->hdr.csum_start);
 	for (unsigned i = 0; i < f->spans; i++)
 		sum_span(&sum, &b->span[f->span + i]);
-	value = checksum_finish(&sum, f->hdr.csum_offset);
-	memcpy(field, &value, sizeof(value));
+	finish_end(f, &sum, f->head);
 	f->hdr = (struct virtio_net_hdr){ 0 };
 	f->plain = true;
 	b->summed += f->len;

@@ -12,6 +12,7 @@
 #include "virtq/offload.h"
 
 #include "frame/cut.h"
+#include "frame/finish.h"
 #include "net/plan.h"
 
 /* Copies `n` bytes and adds them to `sum`, unless it is NULL. */
@@ -61,22 +62,13 @@ static void write_head(struct virtq *vq, struct taking *t, const struct virtio_n
 	put_used(vq, t, (uint64_t)vq->hdr_len + len);
 }
 
-/* The sum of what is private of a frame, from where its checksum is to be of. */
-static struct checksum sum_head(const struct frame *f)
-{
-	struct checksum sum = { 0 };
-
-	checksum_add(&sum, f->head + f->hdr.csum_start, (size_t)f->head_len - f->hdr.csum_start);
-	return sum;
-}
-
 /* Into one stretch of memory, as nearly all frames are. */
 static void finish_whole(const struct virtq *vq, const struct batch *b, const struct frame *f,
 			 uintptr_t to)
 {
 	static const struct virtio_net_hdr_mrg_rxbuf plain = { .num_buffers = 1 };
 	uintptr_t frame = to + vq->hdr_len, rest = frame + f->head_len;
-	struct checksum sum = sum_head(f);
+	struct checksum sum = finish_begin(f);
 	uint16_t value;
 
 	put_header(vq, to, &plain);
@@ -98,15 +90,13 @@ static void finish_pieces(struct virtq *vq, const struct batch *b, const struct 
 	const struct virtio_net_hdr plain = { 0 };
 	struct source from = source_from(b, f, f->head_len);
 	struct cursor to = behind(vq, t, f->head_len);
-	struct checksum sum = sum_head(f);
+	struct checksum sum = finish_begin(f);
 	uint8_t head[SNAPSHOT_ROOM];
-	uint16_t value;
 
 	transfer(&from, &to, f->len - f->head_len, &sum);
-	value = checksum_finish(&sum, f->hdr.csum_offset);
 	/* A copy: the same frame may go to others in another form. */
 	memcpy(head, f->head, f->head_len);
-	memcpy(head + f->hdr.csum_start + f->hdr.csum_offset, &value, sizeof(value));
+	finish_end(f, &sum, head);
 	write_head(vq, t, &plain, head, f->head_len, f->len);
 }
 
