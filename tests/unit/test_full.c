@@ -1,38 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Who sends to a receiver without room: it stops, or goes on, and what is held keeps its place. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "hold_rig.h"
 
-#include <cmocka.h>
-#include <stdlib.h>
-
-#include "fake_port.h"
-#include "policy/full.h"
-#include "switch/hold.h"
-
-#define PER_US 10u
-#define LIMIT  ((uint64_t)FULL_HOLD_US * PER_US)
-#define START  1000u
-#define TO_A   2u
-#define TO_B   6u
-
-static struct vswitch sw;
-static struct virtq_calls calls;
-static struct batch batch;
-static struct fake_port sender, a, b;
+#define TO_A 2u
+#define TO_B 6u
 
 static int set_up(void **state)
 {
-	memset(&calls, 0, sizeof(calls));
-	fake_init(&sender);
-	fake_init(&a);
-	fake_init(&b);
-	a.room = b.room = 0;
-	if (switch_init(&sw) || switch_add(&sw, &sender.port) || switch_add(&sw, &a.port) ||
-	    switch_add(&sw, &b.port))
+	if (rig_open())
 		return -1;
-	sw.per_us = PER_US;
 	mac_learn(sw.macs, TO_A, a.port.index, 0);
 	mac_learn(sw.macs, TO_B, b.port.index, 0);
 	return 0;
@@ -40,14 +16,8 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	free(sender.queue.hold);
-	switch_destroy(&sw);
+	rig_close();
 	return 0;
-}
-
-static bool retry(uint64_t now)
-{
-	return hold_retry(&sw, &sender.queue, &calls, now);
 }
 
 static void send_one(uint64_t dst, uint32_t number, uint64_t now)

@@ -1,28 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Holding frames back: what waits is private, bounded, in order, and ends. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "hold_rig.h"
 
-#include <cmocka.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 
-#include "fake_port.h"
-#include "policy/full.h"
 #include "policy/share.h"
-#include "switch/hold.h"
 
-#define PER_US 10u
-#define LIMIT  ((uint64_t)FULL_HOLD_US * PER_US)
-#define START  1000u
 #define MEMORY (FRAME_LEN_MAX + 256)
 
-static struct vswitch sw;
-static struct virtq_calls calls;
-static struct batch batch;
-static struct fake_port sender, a, b;
 static uint8_t *memory; /* the sender's */
 
 /* Read by the sanitizers, whose malloc else ends the program when there is no memory. */
@@ -41,26 +27,17 @@ const char *__tsan_default_options(void)
 
 static int set_up(void **state)
 {
-	memset(&calls, 0, sizeof(calls));
-	fake_init(&sender);
-	fake_init(&a);
-	fake_init(&b);
-	a.room = b.room = 0;
 	memory = malloc(MEMORY);
-	if (!memory || switch_init(&sw) || switch_add(&sw, &sender.port) ||
-	    switch_add(&sw, &a.port) || switch_add(&sw, &b.port))
+	if (!memory || rig_open())
 		return -1;
 	for (unsigned i = 0; i < MEMORY; i++)
 		memory[i] = (uint8_t)(i * 7 + i / 256);
-	sw.per_us = PER_US;
-	batch_begin(&batch);
 	return 0;
 }
 
 static int tear_down(void **state)
 {
-	free(sender.queue.hold);
-	switch_destroy(&sw);
+	rig_close();
 	free(memory);
 	return 0;
 }
@@ -79,11 +56,6 @@ static void add_short(unsigned n)
 static void hold(struct fake_port *dest, frame_set set)
 {
 	hold_add(&sender.queue, &dest->port, &batch, set, START);
-}
-
-static bool retry(uint64_t now)
-{
-	return hold_retry(&sw, &sender.queue, &calls, now);
 }
 
 static void a_held_frame_is_what_the_sender_had_when_it_was_held(void **state)
