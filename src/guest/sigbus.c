@@ -2,7 +2,8 @@
 /*
  * The table is read inside a signal handler on any thread while control changes it, so a slot is a
  * few words that are valid from the release of `base` until it is zeroed again. Only mappings that
- * are watched are touched by workers, and one is unwatched only when no worker can reach it.
+ * are watched are touched by workers, and one is unwatched only when no worker can reach it: the
+ * slot of the address stays what it is, but those that are looked at on the way to it may not.
  *
  * The handler calls mmap() and write(), which are bare system calls and safe there.
  */
@@ -34,8 +35,11 @@ static struct sigbus_slot *sigbus_find(uintptr_t addr)
 
 	for (unsigned i = 0; i < end; i++) {
 		uintptr_t base = load_acquire(&slots[i].base);
+		size_t len = load_acquire(&slots[i].len);
 
-		if (base && addr >= base && addr - base < slots[i].len)
+		/* Unless the slot has become another's in between. */
+		if (base && addr >= base && addr - base < len &&
+		    load_relaxed(&slots[i].base) == base)
 			return &slots[i];
 	}
 	return NULL;
@@ -94,7 +98,8 @@ struct sigbus_slot *sigbus_watch(uintptr_t base, size_t len, size_t page)
 	for (unsigned i = 0; i < SIGBUS_SLOTS; i++) {
 		if (slots[i].base)
 			continue;
-		slots[i].len = len;
+		/* Partner: sigbus_find(). Who sees this sees as well that `base` was 0. */
+		store_release(&slots[i].len, len);
 		slots[i].page = page;
 		store_relaxed(&slots[i].broken, 0u);
 		store_release(&slots[i].base, base); /* partner: sigbus_find() */
