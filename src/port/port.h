@@ -137,8 +137,7 @@ struct port_ops {
 		      struct error *err);
 	/* Begins to listen, to connect, ...: after it is in the port table. */
 	int (*start)(struct port *port, struct error *err);
-	/* Ends what is going on; no worker reaches its queues afterwards. Freed after a grace
-	 * period. */
+	/* Ends what is going on; no worker reaches its queues then. Freed a grace period later. */
 	void (*destroy)(struct port *port);
 	/* Changes options that can change while it lives; the others are refused by name. */
 	int (*set)(struct port *port, const struct port_option *options, unsigned n,

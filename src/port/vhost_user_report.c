@@ -73,8 +73,7 @@ static void report_state(struct vhost_user_port *p, struct port_report *ret)
 		report_resting(dev, ret);
 	} else {
 		ret->state = "up";
-		/* Without share=on a guest writes to a copy of its own, and this memory stays
-		 * empty. */
+		/* Without share=on a guest writes to a copy of its own: nothing comes here. */
 		if (vhost_user_sent(p) == p->sent_before)
 			snprintf(ret->reason, sizeof(ret->reason),
 				 "the guest has sent nothing; if it did, its memory lacks "

@@ -216,8 +216,7 @@ static int fill(scmp_filter_ctx filter, const struct sandbox *sandbox)
 {
 	int r;
 
-	/* All threads, should a library have made one. No slower speculation: nothing foreign runs
-	 * in here. */
+	/* All threads, if a library has made one. Nothing foreign runs: no slower speculation. */
 	r = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
 	if (!r)
 		r = seccomp_attr_set(filter, SCMP_FLTATR_CTL_SSB, 1);

@@ -12,8 +12,7 @@
 #include "virtq/offload.h"
 #include "virtq/take.h"
 
-/* The header as the receiver shall see it: 5.1.6.4.1, num_buffers is 1 without mergeable buffers.
- */
+/* As the receiver shall see it. 5.1.6.4.1: num_buffers is 1 without mergeable buffers. */
 static inline struct virtio_net_hdr_mrg_rxbuf rx_header(const struct frame *f, unsigned buffers)
 {
 	struct virtio_net_hdr_mrg_rxbuf hdr = { .num_buffers = (uint16_t)buffers };

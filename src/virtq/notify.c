@@ -7,8 +7,7 @@
 #include "base/clock.h"
 #include "virtq/ring.h"
 
-/* 2.7.7.2: with the event index, call if it was crossed since `before`; else unless the flag says
- * no. */
+/* 2.7.7.2: if the event index was crossed since `before`; without one, unless the flag says no. */
 static bool split_wants_call(const struct virtq *vq, uint16_t before)
 {
 	uint16_t event;
@@ -72,8 +71,7 @@ void virtq_calls_look(struct virtq_calls *calls)
 	if (!vq)
 		return;
 	calls->first = NULL;
-	fence_store_load(); /* partner: the driver's, between used_event and its look at used->idx
-			     */
+	fence_store_load(); /* partner: the driver's, from used_event to its look at used->idx */
 	for (; vq; vq = next) {
 		const struct virtq_call *to = NULL;
 

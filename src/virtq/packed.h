@@ -62,8 +62,7 @@ static inline void packed_advance(const struct virtq *vq, uint16_t *slot, uint16
 	*slot = (uint16_t)to;
 }
 
-/* The second half of a descriptor is length, id and flags: one load, so that they belong together.
- */
+/* The second half of a descriptor: length, id and flags in one load, so they belong together. */
 static inline uint16_t packed_flags(uint64_t half)
 {
 	return (uint16_t)(half >> 48);

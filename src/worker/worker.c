@@ -272,8 +272,7 @@ static void run(struct worker *w)
 			sleep_until_kicked(w, p, now);
 			now = clock_cycles();
 		} else {
-			/* Control waits for it: calls that are always pending must not be in the
-			 * way. */
+			/* Control waits for it: calls must not be pending for ever. */
 			if (w->pass % QUIESCENT_PASSES == 0)
 				look_at_calls(w);
 			if (!w->calls.first)
