@@ -103,7 +103,7 @@ static struct tap_queue *queue_new(struct tap_port *p, unsigned index)
 	memset(q, 0, sizeof(*q));
 	q->q.port = &p->port;
 	q->q.index = index;
-	q->q.kick = q->fd = q->in.io.fd = q->out.io.fd = -1;
+	q->q.kick = q->in.io.fd = q->out.io.fd = -1;
 	q->in.want = 1;
 	q->in.buffers = malloc((size_t)TAP_IO_MAX * TAP_BUFFER);
 	q->out.iov = calloc(BATCH_SPANS + 3 * TAP_IO_MAX, sizeof(*q->out.iov));
@@ -127,7 +127,6 @@ static int queue_open(struct tap_queue *q, int fd)
 	pthread_mutex_lock(&q->out.lock);
 	why = tap_io_open(&q->out.io, fd);
 	pthread_mutex_unlock(&q->out.lock);
-	q->fd = fd;
 	q->q.kick = fd;
 	env->queue_up(env->ctx, &q->q);
 	return r ? r : why;
@@ -137,7 +136,7 @@ static void queue_close(struct tap_queue *q)
 {
 	const struct port_env *env = q->q.port->env;
 
-	if (q->fd < 0)
+	if (q->q.kick < 0)
 		return;
 	env->queue_gone(env->ctx, &q->q);
 	pthread_mutex_lock(&q->in.lock);
@@ -146,8 +145,8 @@ static void queue_close(struct tap_queue *q)
 	pthread_mutex_lock(&q->out.lock);
 	tap_io_close(&q->out.io);
 	pthread_mutex_unlock(&q->out.lock);
-	close(q->fd);
-	q->fd = -1;
+	close(q->q.kick);
+	q->q.kick = -1;
 }
 
 /* Life */

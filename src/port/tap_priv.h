@@ -55,8 +55,7 @@ struct tap_egress {
 } cache_aligned;
 
 struct tap_queue {
-	struct port_queue q; /* first */
-	int fd;		     /* control's; -1: closed */
+	struct port_queue q; /* first; its kick is the descriptor, -1: closed */
 	struct tap_ingress in;
 	struct tap_egress out;
 };

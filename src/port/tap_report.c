@@ -12,14 +12,14 @@ static void report_state(const struct tap_port *p, struct port_report *ret)
 {
 	char name[IFNAMSIZ] = "NAME";
 
-	switch (tap_state(p->queue[0]->fd)) {
+	switch (tap_state(p->queue[0]->q.kick)) {
 	case TAP_UP:
 		ret->state = "up";
 		ret->queue_pairs = p->queues;
 		break;
 	case TAP_DOWN:
 		ret->state = "down";
-		tap_name(p->queue[0]->fd, name);
+		tap_name(p->queue[0]->q.kick, name);
 		snprintf(ret->reason, sizeof(ret->reason),
 			 "the device's link is down: say 'ip link set dev %s up' where it is",
 			 name);
@@ -38,7 +38,7 @@ void tap_report(struct port *port, struct port_report *ret)
 
 	memset(ret, 0, sizeof(*ret));
 	ret->features = p->features;
-	ret->mtu = tap_mtu(p->queue[0]->fd);
+	ret->mtu = tap_mtu(p->queue[0]->q.kick);
 	report_state(p, ret);
 	port_report_common(port, ret);
 	for (unsigned i = 0; i < p->queues; i++) {
@@ -60,7 +60,7 @@ unsigned tap_report_queues(struct port *port, struct queue_report *rows, unsigne
 		rows[i] = (struct queue_report){
 			.queue = i,
 			.tx = tx,
-			.state = tap_state(q->fd) == TAP_UP ? "running" : "stopped",
+			.state = tap_state(q->q.kick) == TAP_UP ? "running" : "stopped",
 			.frames = load_relaxed(&stats->frames),
 			.bytes = load_relaxed(&stats->bytes),
 			.segments = tx ? 0 : load_relaxed(&q->out.segments),
