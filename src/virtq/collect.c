@@ -215,7 +215,8 @@ static instantiated bool fill(struct virtq *vq, struct batch *b, const bool pack
 	if (!stage_fill(vq, &stage, BATCH_FRAMES, 0, packed))
 		return false;
 	batch_begin(b);
-	if (likely(vq->state == VIRTQ_RUNNING))
+	/* Its state does not say: the ring may have been broken by what comes behind these. */
+	if (likely(vq->enabled))
 		collect(vq, b, &stage, packed);
 	else
 		drain(vq, b, &stage);
