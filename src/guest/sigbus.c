@@ -20,8 +20,9 @@
 #define SIGBUS_SLOTS 32768 /* half of the mappings that a process may have by default */
 
 struct sigbus_slot {
-	uintptr_t base; /* 0: free; partner of the acquire in sigbus_find() */
+	uintptr_t base; /* 0: free */
 	size_t len, page;
+	uint32_t turn; /* how often it was taken */
 	uint32_t broken;
 };
 
@@ -34,12 +35,13 @@ static struct sigbus_slot *sigbus_find(uintptr_t addr)
 	unsigned end = load_acquire(&slots_end);
 
 	for (unsigned i = 0; i < end; i++) {
+		uint32_t turn = load_acquire(&slots[i].turn);
 		uintptr_t base = load_acquire(&slots[i].base);
 		size_t len = load_acquire(&slots[i].len);
 
-		/* Unless the slot has become another's in between. */
+		/* Base and length of one mapping, unless the slot has become another's between. */
 		if (base && addr >= base && addr - base < len &&
-		    load_relaxed(&slots[i].base) == base)
+		    load_relaxed(&slots[i].turn) == turn)
 			return &slots[i];
 	}
 	return NULL;
@@ -98,7 +100,8 @@ struct sigbus_slot *sigbus_watch(uintptr_t base, size_t len, size_t page)
 	for (unsigned i = 0; i < SIGBUS_SLOTS; i++) {
 		if (slots[i].base)
 			continue;
-		/* Partner: sigbus_find(). Who sees this sees as well that `base` was 0. */
+		/* Partner: sigbus_find(), which sees a base of 0 before it sees these. */
+		store_release(&slots[i].turn, slots[i].turn + 1);
 		store_release(&slots[i].len, len);
 		slots[i].page = page;
 		store_relaxed(&slots[i].broken, 0u);

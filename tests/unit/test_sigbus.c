@@ -4,6 +4,7 @@
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -156,12 +157,56 @@ static void a_fault_elsewhere_keeps_its_default_action(void **state)
 	assert_true(sigbus_install() >= 0);
 }
 
+#define FAULTS 20000u
+
+/* Says to this thread, again and again, that it has met a fault there. */
+static void *fault_at(void *at)
+{
+	siginfo_t info = { .si_signo = SIGBUS, .si_code = SI_QUEUE, .si_addr = at };
+
+	for (unsigned i = 0; i < FAULTS; i++) {
+		if (syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), SIGBUS, &info))
+			return at;
+	}
+	return NULL;
+}
+
+/* The slot before that of the address is now a short one's below it, now a long one's above it. */
+static void a_slot_that_changes_hands_is_nobodys_meanwhile(void **state)
+{
+	static const uintptr_t base[] = { PAGE, 1ull << 50 }, len[] = { PAGE, 1ull << 50 };
+	struct sigbus_slot *slot = sigbus_watch(PAGE, PAGE, PAGE);
+	int fd = memfd(PAGE), wake = sigbus_install();
+	struct guest_mapping *m = map(fd, 0, PAGE, PAGE, 0);
+	struct guest_memory *mem = memory(&m, 1);
+	uint32_t run;
+	void *at = (void *)guest_translate(mem, 0, PAGE, &run), *failed = at;
+	unsigned broken = 0;
+	pthread_t thread;
+
+	assert_true(wake >= 0);
+	sigbus_unwatch(slot);
+	assert_int_equal(pthread_create(&thread, NULL, fault_at, at), 0);
+	for (unsigned i = 0; pthread_tryjoin_np(thread, &failed); i++) {
+		slot = sigbus_watch(base[i & 1], len[i & 1], PAGE);
+		broken += sigbus_broken(slot);
+		sigbus_unwatch(slot);
+		broken += sigbus_broken(slot);
+	}
+	assert_null(failed);
+	assert_int_equal(broken, 0);
+	assert_true(guest_memory_broken(mem));
+	guest_memory_free(mem);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(without_a_descriptor_there_is_no_handler), /* the first of all */
 		cmocka_unit_test(a_truncated_file_reads_as_zeros_and_marks_the_memory_broken),
 		cmocka_unit_test(pages_that_go_are_replaced_where_there_is_no_room_for_all),
+		cmocka_unit_test(a_slot_that_changes_hands_is_nobodys_meanwhile),
 		cmocka_unit_test(a_fault_elsewhere_keeps_its_default_action),
 	};
 
