@@ -46,7 +46,8 @@ static int check_path(const char *path, struct error *err)
 	return r ? error_set(err, -r, "--control: %s", why.text) : 0;
 }
 
-int control_socket_default(char *ret_path, size_t size, struct error *err)
+/* Writes the default path. 0, or -ENAMETOOLONG with `err` filled. */
+static int default_path(char *ret_path, size_t size, struct error *err)
 {
 	char dir[PATH_MAX];
 	int len;
@@ -110,7 +111,7 @@ int control_socket_listen(const char *path, struct unix_socket *ret, struct erro
 	int lock, r;
 
 	if (!path) {
-		r = control_socket_default(fallback, sizeof(fallback), err);
+		r = default_path(fallback, sizeof(fallback), err);
 		if (!r)
 			r = make_default_dir(err);
 		if (r < 0)
@@ -159,7 +160,7 @@ int control_socket_connect(const char *path, struct error *err)
 
 	if (path)
 		return connect_path(path, err);
-	r = control_socket_default(fallback, sizeof(fallback), err);
+	r = default_path(fallback, sizeof(fallback), err);
 	if (r < 0)
 		return r;
 	/* A directory in /tmp may be somebody's trap; one that is not there is no switch. */

@@ -15,9 +15,6 @@
 #define CONTROL_BACKLOG	    64
 #define CONTROL_SYSTEM_PATH "/run/ringway/ringway.sock"
 
-/* Writes the default path. 0, or -ENAMETOOLONG with `err` filled. */
-int control_socket_default(char *ret_path, size_t size, struct error *err);
-
 /*
  * Listens at `path`, mode 0600; NULL: at the default, whose directory is made. 0 or a negative
  * errno with `err` filled: EADDRINUSE (a switch answers there), EEXIST (a file that is no socket:

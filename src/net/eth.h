@@ -11,7 +11,6 @@
 #define ETH_HEADER_LEN 14
 #define VLAN_TAG_LEN   4
 #define VLAN_TAGS_MAX  2 /* QinQ */
-#define MAC_BROADCAST  0xffffffffffffULL
 
 /* Group addresses (multicast and broadcast) have the lowest bit of the first byte set. */
 static inline bool mac_is_group(uint64_t mac)

@@ -48,7 +48,7 @@ struct vhost_ring {
 	uint32_t refused_size; /* too large for the owner's size_max; 0: none */
 	bool has_addr;
 	bool started;
-	bool enabled; /* by SET_VRING_ENABLE; device_ring_enabled() is the whole truth */
+	bool enabled; /* by SET_VRING_ENABLE; ring_enabled() is the whole truth */
 	int kick;     /* eventfd, -1 if none */
 
 	/* What the owner was told last, and whether it has to look though both are the same. */
@@ -173,9 +173,6 @@ uint64_t device_memory(const struct vhost_device *dev);
 
 /* The smaller of the owner's limit and the front-end's; 0: no limit. */
 uint16_t device_mtu(const struct vhost_device *dev);
-
-/* Enabled by message, or because VHOST_USER_F_PROTOCOL_FEATURES was not agreed to. */
-bool device_ring_enabled(const struct vhost_device *dev, const struct vhost_ring *ring);
 
 /* Queue pairs of which at least one ring processes. */
 unsigned device_pairs_up(const struct vhost_device *dev);

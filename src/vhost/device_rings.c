@@ -14,7 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-bool device_ring_enabled(const struct vhost_device *dev, const struct vhost_ring *ring)
+/* By message, or because VHOST_USER_F_PROTOCOL_FEATURES was not agreed to. */
+static bool ring_enabled(const struct vhost_device *dev, const struct vhost_ring *ring)
 {
 	return ring->enabled ||
 	       (dev->agreed && !(dev->features & BIT(VHOST_USER_F_PROTOCOL_FEATURES)));
@@ -134,7 +135,7 @@ static bool ring_setup(const struct vhost_device *dev, const struct vhost_ring *
 void device_ring_update(struct vhost_device *dev, struct vhost_ring *ring)
 {
 	bool stopped = virtq_state(&ring->vq) == VIRTQ_STOPPED;
-	bool enabled = device_ring_enabled(dev, ring);
+	bool enabled = ring_enabled(dev, ring);
 	struct virtq_setup setup;
 
 	if (ring->refused_size && ring->refused_size <= dev->options.size_max) {

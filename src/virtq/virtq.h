@@ -106,7 +106,7 @@ void virtq_destroy(struct virtq *vq);
  * Kicks are off afterwards: its worker wants to be told.
  */
 void virtq_start(struct virtq *vq, const struct virtq_setup *setup);
-/* Is it started, with this setup but for the base? */
+/* Is it started, with this setup but for the base? Without the lock: only control writes these. */
 bool virtq_runs_as(const struct virtq *vq, const struct virtq_setup *setup);
 /*
  * Returns the next available entry that was not taken, for VHOST_USER_GET_VRING_BASE. Packed: its

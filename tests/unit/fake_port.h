@@ -12,6 +12,8 @@
 #include "net/eth.h"
 #include "switch/switch.h"
 
+#define MAC_BROADCAST 0xffffffffffffu
+
 #define FAKE_LOG      4096u
 #define FAKE_HEAD     116u /* bytes of a frame in its snapshot */
 #define FAKE_HEADROOM 12u
