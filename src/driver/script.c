@@ -101,6 +101,7 @@ void script_avail_all(struct driver_ring *r, bool writable)
 	} else {
 		for (uint16_t i = 0; i < r->size; i++)
 			r->avail->ring[i] = i;
+		/* Partner: the device's release. */
 		r->avail_next = (uint16_t)(load_acquire(&r->used->idx) + r->size);
 		ring_publish(r);
 	}

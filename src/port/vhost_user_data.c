@@ -59,14 +59,14 @@ bool vhost_user_ready(struct port_queue *queue)
 {
 	struct vhost_user_queue *vq = vhost_user_queue(queue);
 
-	return load_acquire(&vq->fresh) || virtq_ready(vq->tx);
+	return load_relaxed(&vq->fresh) || virtq_ready(vq->tx);
 }
 
 bool vhost_user_arm(struct port_queue *queue)
 {
 	struct vhost_user_queue *vq = vhost_user_queue(queue);
 
-	return virtq_kicks_on(vq->tx) || load_acquire(&vq->fresh);
+	return virtq_kicks_on(vq->tx) || load_relaxed(&vq->fresh);
 }
 
 void vhost_user_disarm(struct port_queue *queue)

@@ -117,5 +117,5 @@ void foreign_close(struct foreign **f, int fd)
 
 unsigned foreign_pending(const struct foreign *f)
 {
-	return f ? load_acquire(&f->refs) - 1 : 0;
+	return f ? load_acquire(&f->refs) - 1 : 0; /* partner: reference_last() */
 }

@@ -182,8 +182,10 @@ static inline void packed_used_publish(const struct used_list *list)
 static inline bool packed_wants_call(const struct virtq *vq, uint32_t before)
 {
 	uint32_t used = vq->used_slots - before, behind;
-	uint16_t flags = guest_load16(packed_driver_event(vq) + 2), where, slot;
+	uint16_t flags, where, slot;
 
+	/* Partner: the driver's barrier between where and whether it wants to be called. */
+	flags = guest_load16_acquire(packed_driver_event(vq) + 2);
 	if (flags != VRING_PACKED_EVENT_FLAG_DESC)
 		return flags != VRING_PACKED_EVENT_FLAG_DISABLE;
 	where = guest_load16(packed_driver_event(vq));

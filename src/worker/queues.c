@@ -147,7 +147,7 @@ static int give(struct pool *pool, struct port_queue *queue)
 	if (r)
 		return r;
 	store_relaxed(&queue->heir, (uint16_t)w->number);
-	store_release(&queue->owner, (uint16_t)w->number); /* partner: visit() */
+	store_release(&queue->owner, (uint16_t)w->number); /* partner: visit(), kicked() */
 	return 0;
 }
 

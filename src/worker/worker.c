@@ -137,7 +137,7 @@ struct pass {
 static void pass_on(struct worker *w, struct port_queue *q, uint16_t heir)
 {
 	wake_queue(q);
-	store_release(&q->owner, heir); /* partner: visit() */
+	store_release(&q->owner, heir); /* partner: visit(), kicked() */
 	worker_wake(w + heir - w->number);
 }
 
@@ -147,7 +147,7 @@ static void visit(struct worker *w, struct port_queue *q, uint64_t *now, bool lo
 	uint16_t heir;
 	uint32_t id;
 
-	if (load_acquire(&q->owner) != w->number) /* partner: pass_on(), pool_queue_up() */
+	if (load_acquire(&q->owner) != w->number) /* partner: pass_on(), give() */
 		return;
 	heir = load_relaxed(&q->heir);
 	if (unlikely(heir != w->number)) {
@@ -217,6 +217,7 @@ static void kicked(const struct worker *w, const struct queue_set *set, uint64_t
 {
 	struct port_queue *q = rcu_read(set->queue[event >> 32]);
 
+	/* Partner: pass_on(), give(). */
 	if (!q || load_acquire(&q->owner) != w->number || q->owned != (uint32_t)event)
 		return;
 	count(&q->kicks, 1);
