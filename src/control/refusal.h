@@ -12,6 +12,7 @@
 
 #define CONTROL_REFUSALS(X)                                                                   \
 	X(CLIENTS_MAX, clients_max, RPC_REFUSED, "more clients at once than are served")      \
+	X(SILENT, silent, 0, "client that asked nothing, closed to make room for another")    \
 	X(LINE_MAX, line_max, RPC_INVALID_REQUEST, "longer line than is read")                \
 	X(UNREAD, unread, 0, "client that was closed since it did not read its answers")      \
 	X(NOT_JSON, not_json, RPC_PARSE, "line that is not JSON, or nested too deep")         \

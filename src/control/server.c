@@ -7,6 +7,9 @@
  *
  * A client that has closed its sending side is served to the end.
  *
+ * One more than SERVER_CLIENTS_MAX takes the place of the client that said nothing for the longest
+ * time and has all its answers: whoever forgets connections cannot lock others out.
+ *
  * Connections are accepted here and not by libuv, which turns in a circle for ever when descriptors
  * have run out and the one that it keeps in reserve cannot be opened again, as in the sandbox.
  * Until the next tick others wait in the backlog.
@@ -42,8 +45,8 @@ struct server {
 	uv_timer_t tick;
 	server_answer answer;
 	void *ctx;
-	uint64_t *refused; /* control/refusal.h */
-	struct cds_list_head clients;
+	uint64_t *refused;	      /* control/refusal.h */
+	struct cds_list_head clients; /* whoever spoke last comes first */
 	unsigned n_clients;
 	unsigned handles; /* that are not closed yet, clients included */
 };
@@ -167,8 +170,10 @@ static void client_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 		client_close(c);
 	else
 		c->used += (size_t)n;
-	if (!client_closing(c))
-		client_serve(c);
+	if (client_closing(c))
+		return;
+	cds_list_move(&c->node, &c->server->clients);
+	client_serve(c);
 }
 
 static void client_serve(struct client *c)
@@ -197,10 +202,27 @@ static void client_serve(struct client *c)
 	c->reading = read;
 }
 
+/* Half a request counts for nothing, or who sends such would keep the place for ever. */
+static void server_make_room(struct server *s)
+{
+	struct client *c;
+
+	cds_list_for_each_entry_reverse(c, &s->clients, node)
+	{
+		if (!client_backlog(c)) {
+			s->refused[CONTROL_REFUSAL_SILENT]++;
+			client_close(c);
+			return;
+		}
+	}
+}
+
 static void server_admit(struct server *s, int fd)
 {
 	struct client *c = calloc(1, sizeof(*c));
 
+	if (s->n_clients >= SERVER_CLIENTS_MAX)
+		server_make_room(s);
 	if (!c) {
 		s->refused[CONTROL_REFUSAL_HOST]++;
 		close(fd);

@@ -414,13 +414,40 @@ static void who_reads_late_gets_all_of_it(void **state)
 	close(fd);
 }
 
+static void expect_echo(int fd)
+{
+	char text[256];
+
+	assert_true(rig_send(fd, ECHO_1, strlen(ECHO_1)));
+	rig_receive(fd, text, sizeof(text));
+	assert_string_equal(text, ANSWER_1);
+}
+
+static void connect_all(int fds[SERVER_CLIENTS_MAX])
+{
+	for (int i = 0; i < SERVER_CLIENTS_MAX; i++) {
+		fds[i] = rig_connect();
+		rig_run();
+	}
+}
+
+static void close_all(const int fds[SERVER_CLIENTS_MAX])
+{
+	for (int i = 0; i < SERVER_CLIENTS_MAX; i++)
+		close(fds[i]);
+}
+
 static void clients_are_bounded(void **state)
 {
 	int fds[SERVER_CLIENTS_MAX], one;
 	char text[256];
 
-	for (int i = 0; i < SERVER_CLIENTS_MAX; i++)
-		fds[i] = rig_connect();
+	connect_all(fds);
+	/* Each has answers that it did not read yet: nobody's place is free. */
+	for (int i = 0; i < SERVER_CLIENTS_MAX; i++) {
+		for (int n = 0; n < 8; n++)
+			assert_true(send(fds[i], LARGE, strlen(LARGE), 0) > 0);
+	}
 	rig_run();
 	one = rig_connect();
 	assert_int_equal(rig_receive(one, text, sizeof(text)), -1);
@@ -430,11 +457,32 @@ static void clients_are_bounded(void **state)
 	close(fds[0]);
 	rig_run();
 	fds[0] = rig_connect();
-	assert_true(rig_send(fds[0], ECHO_1, strlen(ECHO_1)));
-	rig_receive(fds[0], text, sizeof(text));
-	assert_string_equal(text, ANSWER_1);
-	for (int i = 0; i < SERVER_CLIENTS_MAX; i++)
-		close(fds[i]);
+	expect_echo(fds[0]);
+	close_all(fds);
+}
+
+static void who_says_nothing_makes_room_for_others(void **state)
+{
+	int fds[SERVER_CLIENTS_MAX], one;
+	char text[256];
+
+	connect_all(fds);
+	assert_true(rig_send(fds[1], "{\"half", strlen("{\"half")));
+	for (int i = 2; i < SERVER_CLIENTS_MAX; i++)
+		expect_echo(fds[i]);
+	expect_echo(fds[0]);
+	/* It is the one with half a request now that was silent for the longest time. */
+	one = rig_connect();
+	expect_echo(one);
+	assert_refused(CONTROL_REFUSAL_SILENT, "one client more");
+	assert_int_equal(rig_receive(fds[1], text, sizeof(text)), -1);
+	assert_string_equal(text, "");
+	for (int i = 0; i < SERVER_CLIENTS_MAX; i++) {
+		if (i != 1)
+			expect_echo(fds[i]);
+	}
+	close(one);
+	close_all(fds);
 }
 
 static void a_lack_of_descriptors_is_counted_and_the_client_served_later(void **state)
@@ -567,6 +615,7 @@ int main(void)
 		with_rig(who_does_not_read_is_not_served_and_then_closed),
 		with_rig(who_reads_late_gets_all_of_it),
 		with_rig(clients_are_bounded),
+		with_rig(who_says_nothing_makes_room_for_others),
 		with_rig(a_lack_of_descriptors_is_counted_and_the_client_served_later),
 		with_rig(who_goes_at_once_harms_nobody),
 		with_rig(the_socket_is_its_owners_alone),
