@@ -35,6 +35,9 @@ static int check_order(const struct config *config, const struct command *c, str
 	if (c->verb != COMMAND_PORT_ADD && !added)
 		return error_set(err, ENOENT, "no port '%s' was added above; add it first",
 				 c->name);
+	if (c->verb == COMMAND_PORT_ADD && config->ports == PORTS_MAX)
+		return error_set(err, ENOSPC, "no switch has more than %d ports; delete one above",
+				 PORTS_MAX);
 	return 0;
 }
 
@@ -58,6 +61,8 @@ static int config_append(struct config *config, struct words *words, const char 
 	}
 	grown[config->n++] = added;
 	config->commands = grown;
+	config->ports += added.command.verb == COMMAND_PORT_ADD;
+	config->ports -= added.command.verb == COMMAND_PORT_DEL;
 	return 0;
 }
 

@@ -21,6 +21,7 @@ struct config_command {
 struct config {
 	struct run_settings settings;
 	unsigned n;
+	unsigned ports; /* that there are after all commands */
 	struct config_command *commands;
 };
 

@@ -294,6 +294,26 @@ static void errors_of_a_file_name_the_line(void **state)
 	}
 }
 
+static void more_ports_than_any_switch_has_are_refused_where_they_stand(void **state)
+{
+	struct config config = { .n = 0 };
+	char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+	struct error err;
+	unsigned line;
+
+	for (unsigned i = 0; i < PORTS_MAX; i++)
+		fprintf(out, "port add p%u tap\n", i);
+	fputs("port del p7\nport add again tap\nport add more tap\n", out);
+	fclose(out);
+	assert_int_equal(read_text(text, len, &config, &line, &err), -ENOSPC);
+	assert_int_equal(line, PORTS_MAX + 3);
+	assert_contains(err.text, "more than 4096 ports");
+	free(text);
+	config_free(&config);
+}
+
 static void binary_and_endless_lines_are_refused(void **state)
 {
 	struct config config = { .n = 0 };
@@ -358,6 +378,7 @@ int main(void)
 		cmocka_unit_test(a_file_is_a_list_of_commands),
 		cmocka_unit_test(a_byte_order_mark_is_no_word),
 		cmocka_unit_test(errors_of_a_file_name_the_line),
+		cmocka_unit_test(more_ports_than_any_switch_has_are_refused_where_they_stand),
 		cmocka_unit_test(binary_and_endless_lines_are_refused),
 		cmocka_unit_test(ports_of_the_command_line_use_the_same_grammar),
 		cmocka_unit_test(workers_follow_cpus_unless_both_are_said),
