@@ -42,27 +42,44 @@ static int send_all(int fd, const char *text)
 	return 0;
 }
 
-/* Reads one line of any length, to be freed. */
-static int receive_line(int fd, char **ret)
+/* Twice the room for a line, within bounds. */
+static int grow(char **line, size_t *size)
 {
-	FILE *stream = fdopen(dup(fd), "r");
-	char *line = NULL;
-	size_t size = 0;
-	ssize_t n;
-	int r = 0;
+	size_t more = *size ? 2 * *size : 65536;
+	char *grown;
 
-	if (!stream)
-		return -errno;
-	errno = 0;
-	n = getline(&line, &size, stream);
-	if (n <= 0 || line[n - 1] != '\n')
-		r = errno ? -errno : -ECONNRESET;
-	fclose(stream);
-	if (r < 0)
-		free(line);
-	else
-		*ret = line;
-	return r;
+	if (more > CLIENT_ANSWER_MAX)
+		return -EMSGSIZE;
+	grown = realloc(*line, more);
+	if (!grown)
+		return -ENOMEM;
+	*line = grown;
+	*size = more;
+	return 0;
+}
+
+/* Reads one line, to be freed whatever is returned. */
+static int receive_line(int fd, char **line)
+{
+	size_t size = 0, used = 0;
+	char *end = NULL;
+
+	while (!end) {
+		int r = used == size ? grow(line, &size) : 0;
+		ssize_t n;
+
+		if (r)
+			return r;
+		n = recv(fd, *line + used, size - used, 0);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n ? -errno : -ECONNRESET;
+		end = memchr(*line + used, '\n', (size_t)n);
+		used += (size_t)n;
+	}
+	*end = '\0';
+	return 0;
 }
 
 /* Takes the answer apart. */
@@ -82,6 +99,18 @@ static int read_answer(const char *line, json_t **ret_result, struct error *err)
 		r = error_set(err, EPROTO, "what answers there is no switch; say --control PATH");
 	json_decref(answer);
 	return r;
+}
+
+static const char *reason(int r)
+{
+	switch (r) {
+	case -EAGAIN:
+		return "it took too long";
+	case -EMSGSIZE:
+		return "it does not end";
+	default:
+		return strerror(-r);
+	}
 }
 
 int client_call(const char *path, const char *method, json_t *params, json_t **ret_result,
@@ -105,8 +134,7 @@ int client_call(const char *path, const char *method, json_t *params, json_t **r
 		r = receive_line(fd, &line);
 	if (r < 0)
 		error_set(err, -r, "%s: no answer (%s); is it the control socket of a switch?",
-			  path ? path : "control socket",
-			  r == -EAGAIN ? "it took too long" : strerror(-r));
+			  path ? path : "control socket", reason(r));
 	else
 		r = read_answer(line, ret_result, err);
 	free(line);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 
 #define CLIENT_WAIT_SECONDS 10
+#define CLIENT_ANSWER_MAX   (1u << 28) /* bytes; that of 'show queue' has some 300 for each ring */
 
 /*
  * Calls `method` of the switch at `path` (NULL: the default) with `params` (taken over; NULL:

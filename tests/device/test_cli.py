@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The command line, the control socket and the life of the switch's process, from outside."""
+import contextlib
 import itertools
 import json
 import os
@@ -11,6 +12,7 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -146,6 +148,26 @@ def test_help(tap, place):
         check(re.fullmatch(r"ringway \d+\.\d+\.\d+\n", place.expect(0, "version", control=False)), "no version")
 
 
+@contextlib.contextmanager
+def answering(path, answer):
+    """Somebody who sends these pieces to who connects to the path, as long as they are taken."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+
+        def serve():
+            client = listener.accept()[0]
+            with client, contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                client.recv(4096)
+                for piece in answer:
+                    client.sendall(piece)
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield
+        thread.join(READY_SECONDS)
+    path.unlink()
+
+
 def test_usage(tap, place):
     with tap.test("wrong usage ends with status 2 and points to the help"):
         for words in (["frob"], ["run", "--frob"], ["run", "-x"], ["run", "extra"], ["run", "--workers", "0"],
@@ -206,6 +228,14 @@ def test_usage(tap, place):
         place.control.write_text("")
         place.expect(3, "show")
         place.control.unlink()
+    with tap.test("status 3 when what answers is no switch, even if its answer does not end"):
+        def endless():
+            while True:
+                yield b"x" * (1 << 20)
+        for answer, said in (((), "Connection reset"), ((b"{}",), "Connection reset"), ((b"{}\n",), "is no switch"),
+                             ((b"x\n",), "is no switch"), (endless(), "it does not end")):
+            with answering(place.control, answer):
+                check(said in place.expect(3, "show"), f"not {said}")
 
 
 def test_bad_file(tap, place):
