@@ -9,13 +9,13 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
 #include <linux/if_tun.h>
 #include <net/if.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/inherit.h"
@@ -245,22 +245,21 @@ int tap_open(const char *name, unsigned queues, int *ret_fds, bool *ret_uso, str
 }
 
 /*
- * The kernel answers IFF_NOFILTER, which is the same bit, as long as there is no filter: so there
- * is one for a moment, which lets everything pass.
+ * TUNGETIFF does not tell: IFF_NOFILTER is the same bit, and set while there is no filter. But a
+ * write as long as the virtio-net header alone, of which only the first four bytes can be read, is
+ * too short if these are the packet information (EINVAL), and else not to be read (EFAULT). No
+ * frame comes of it either way.
  */
 static bool has_no_pi(int fd)
 {
-	struct sock_filter all = BPF_STMT(BPF_RET | BPF_K, UINT32_MAX);
-	struct sock_fprog filter = { .len = 1, .filter = &all };
-	struct ifreq ifr;
-	int r;
+	char info[sizeof(struct tun_pi)] = { 0 };
+	struct iovec iov[2] = { { info, sizeof(info) } };
+	int hdr_len;
 
-	if (ioctl(fd, TUNATTACHFILTER, &filter) < 0)
+	if (ioctl(fd, TUNGETVNETHDRSZ, &hdr_len) < 0)
 		return true; /* it cannot be known */
-	request_init(&ifr, "");
-	r = ioctl(fd, TUNGETIFF, &ifr);
-	ioctl(fd, TUNDETACHFILTER, &filter);
-	return r < 0 || ifr.ifr_flags & IFF_NO_PI;
+	iov[1].iov_len = (size_t)hdr_len - sizeof(info);
+	return writev(fd, iov, 2) >= 0 || errno != EINVAL;
 }
 
 /* What the device was not attached with, or NULL. */

@@ -2,6 +2,7 @@
 """Tap ports: namespaces that reach each other through ringway, devices of every kind, and what befalls them.
 
 Needs root. Runs in a network namespace of its own; the hosts at the taps' ends are further ones."""
+import ctypes
 import fcntl
 import hashlib
 import json
@@ -27,7 +28,7 @@ from rig.tap import main
 
 TOOLS = ("ip", "ethtool", "iperf3", "unshare")
 MEGABYTES = 100
-TUNSETIFF, TUNSETQUEUE = 0x400454CA, 0x400454D9
+TUNSETIFF, TUNSETQUEUE, TUNATTACHFILTER, TUNDETACHFILTER = 0x400454CA, 0x400454D9, 0x401054D5, 0x401054D6
 IFF_TUN, IFF_TAP, IFF_MULTI_QUEUE, IFF_DETACH_QUEUE, IFF_NO_PI, IFF_VNET_HDR = 0x1, 0x2, 0x100, 0x400, 0x1000, 0x4000
 # Runs what follows without io_uring_setup(2), number 425 everywhere, as a container's filter does.
 NO_URING = """
@@ -518,6 +519,12 @@ def opened_tap(name, flags, how=os.O_RDWR):
         os.close(fd)
 
 
+def send_frame(device, length):
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
+        sender.bind((device, 0))
+        sender.send(bytes(length))
+
+
 def test_inherited(tap, binary, folder):
     with tap.test("an inherited descriptor is a port"):
         with opened_tap("rwt0", IFF_TAP | IFF_NO_PI | IFF_VNET_HDR) as fd:
@@ -529,6 +536,18 @@ def test_inherited(tap, binary, folder):
             command("ip", "link", "set", "dev", "rwt9", "up")
             check(switch.port("t")["state"] == "up" and port["mtu"] == 1500, str(port))
             check(mode_of(switch, "t") == 1, "it has several queues")
+            check(switch.stop(), switch.process.tail(5))
+    with tap.test("a filter that was attached to it stays"):
+        nothing = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))
+        with opened_tap("rwt0", IFF_TAP | IFF_NO_PI | IFF_VNET_HDR) as fd:
+            fcntl.ioctl(fd, TUNATTACHFILTER, struct.pack("HxxxxxxP", 1, ctypes.addressof(nothing)))
+            switch = TapSwitch(binary, folder, [f"t tap fd={fd}"], pass_fds=[fd])
+            command("ip", "link", "set", "dev", "rwt0", "up")
+            send_frame("rwt0", 1000)
+            fcntl.ioctl(fd, TUNDETACHFILTER, bytes(16))
+            send_frame("rwt0", 60)
+            wait_for(lambda: switch.port("t")["ingress"]["frames"], "a frame", 20)
+            check(switch.port("t")["ingress"]["bytes"] < 1000, str(switch.port("t")))
             check(switch.stop(), switch.process.tail(5))
     with tap.test("one that cannot be is refused"):
         good = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR
