@@ -49,6 +49,7 @@ struct load {
 	uint64_t received;     /* before it counted */
 	uint64_t busy;	       /* cycles of turns that moved frames */
 	struct pollfd *fds;    /* of each lane's calls, if the guests sleep */
+	FILE *trace;	       /* NULL: none is wanted */
 	struct histogram late; /* cycles */
 };
 
@@ -286,7 +287,7 @@ static int record(const struct load *l, struct error *err)
 		when[i] = flow->kept[(flow->sent - n + i) % SENT_KEPT].when * 1000 / l->per_us;
 	snprintf(what, sizeof(what), "%.0f frames/s (0: closed loop), %u under way, guests %s",
 		 l->config->rate, l->window, l->config->calls ? "sleep" : "poll");
-	return trace_write(l->config->trace, what, when, n, err);
+	return trace_write(l->trace, what, when, n, err);
 }
 
 static int measure(struct load *l, struct load_result *ret, struct error *err)
@@ -328,7 +329,7 @@ static int measure(struct load *l, struct load_result *ret, struct error *err)
 		ret->one_way = times_of(l, &g->times->one_way);
 		ret->round_trip = times_of(l, &g->times->round_trip);
 	}
-	rc = l->config->trace ? record(l, err) : 0;
+	rc = l->trace ? record(l, err) : 0;
 	return rc ? rc : guests_check(g, err);
 }
 
@@ -364,7 +365,9 @@ int load_run(const struct load_config *config, struct load_result *ret, struct e
 	l->per_us = clock_cycles_per_us();
 	ret->line_round_trip_ns = line_round_trip();
 	ret->wake_up_ns = line_wake_up();
-	rc = guests_open(&l->guests, &config->guests, err);
+	rc = config->trace ? trace_create(config->trace, &l->trace, err) : 0;
+	if (!rc)
+		rc = guests_open(&l->guests, &config->guests, err);
 	if (!rc)
 		rc = prepare(l, err);
 	ret->window = l->window;
@@ -373,6 +376,8 @@ int load_run(const struct load_config *config, struct load_result *ret, struct e
 	guests_close(&l->guests);
 	if (known) /* what is started next would inherit the one CPU */
 		sched_setaffinity(0, sizeof(before), &before);
+	if (l->trace)
+		fclose(l->trace);
 	free(l->fds);
 	free(l);
 	return rc;

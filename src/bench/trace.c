@@ -3,24 +3,26 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
-int trace_write(const char *path, const char *what, const uint64_t *when, unsigned n,
-		struct error *err)
+int trace_create(const char *path, FILE **ret, struct error *err)
 {
 	FILE *file = fopen(path, "we");
-	int failed;
 
 	if (!file)
 		return error_set(err, errno, "%s: %s; give a file that can be written", path,
 				 strerror(errno));
+	*ret = file;
+	return 0;
+}
+
+int trace_write(FILE *file, const char *what, const uint64_t *when, unsigned n, struct error *err)
+{
 	fprintf(file, "# %s\n", what);
 	for (unsigned i = 0; i < n; i++)
 		fprintf(file, "%" PRIu64 "\n", i ? when[i] - when[i - 1] : 0);
-	failed = ferror(file);
-	if (fclose(file) || failed)
-		return error_set(err, EIO, "%s: cannot be written", path);
+	if (fflush(file) || ferror(file))
+		return error_set(err, EIO, "the trace cannot be written: %s", strerror(errno));
 	return 0;
 }
 

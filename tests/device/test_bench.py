@@ -165,6 +165,12 @@ def test_latency(tap, bench):
             # Those before the time that is reported are in it, too.
             check(min(report["sent"], 2000) <= len(gaps) <= 2000 and 0 < sum(map(int, gaps)) < TIMEOUT * 1e9,
                   f"{first}: {len(gaps)} of {report['sent']}")
+    with tap.test("--trace: a file that cannot be made is refused before a frame is sent"):
+        before = bench.switch.port("a")["ingress"]["frames"]
+        run = subprocess.run(bench.command("latency", "--trace", path / "none"), capture_output=True, text=True,
+                             timeout=TIMEOUT)
+        check(run.returncode == 1 and "Not a directory; give a file" in run.stderr, f"{run.returncode}: {run.stderr}")
+        check(bench.switch.port("a")["ingress"]["frames"] == before, "frames were sent")
 
 
 def test_refusals(tap, bench):
