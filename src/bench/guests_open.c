@@ -41,6 +41,7 @@ static bool has_word(const struct ring_form *form, const struct form_word *word)
 int ring_form_parse(const char *text, struct ring_form *ret, struct error *err)
 {
 	struct ring_form form = usual_form;
+	bool split = false;
 
 	while (*text) {
 		size_t len = strcspn(text, ","), off = *text == '-';
@@ -53,7 +54,9 @@ int ring_form_parse(const char *text, struct ring_form *ret, struct error *err)
 		}
 		if (word)
 			*(bool *)((char *)&form + word->field) = !off;
-		else if (len != 5 || strncmp(text, "split", len) != 0)
+		else if (len == 5 && !strncmp(text, "split", len))
+			split = true;
+		else
 			return error_set(
 				err, EINVAL,
 				"'%.*s' is no form of a ring: split, packed, in_order, "
@@ -61,6 +64,8 @@ int ring_form_parse(const char *text, struct ring_form *ret, struct error *err)
 				(int)len, text);
 		text += len + (text[len] == ',');
 	}
+	if (split && form.packed)
+		return error_set(err, EINVAL, "a ring is split or packed; say one of them");
 	*ret = form;
 	return 0;
 }

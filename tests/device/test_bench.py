@@ -176,6 +176,7 @@ def test_latency(tap, bench):
 def test_refusals(tap, bench):
     with tap.test("what cannot be is refused, in one line"):
         for words, complaint in ((["--ring", "round"], "'round' is no form"), (["--ring", "-packe"], "'-packe'"),
+                                 (["--ring", "split,packed"], "split or packed"), (["--ring", "packed,split"], "split or packed"),
                                  (["--size", "10"], "from 60 to"), (["--size", "64K"], "number from"),
                                  (["--entries", "100"], "power of two"), (["--macs", "0"], "number from"),
                                  (["--rate", "0"], "number from"), (["--window", "0"], "number from"),
