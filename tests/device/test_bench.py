@@ -113,7 +113,7 @@ def test_latency(tap, bench):
             there, back = report["one_way_ns"], report["round_trip_ns"]
             check(report["window"] == window and ordered(there) and ordered(back), report)
             # Those under way at either end of the time may count on one side only: medians of few can be far apart.
-            check(there["p50"] < back["p99"] and there["max"] <= back["max"] * 2, report)
+            check(there["p50"] < back["p99"], report)
             check(abs(there["n"] + back["n"] - report["received"]) <= 2 * window and
                   abs(there["n"] - back["n"]) <= 2 * window, report)
     with tap.test("--rate: an open loop of A's, answered by B"):
