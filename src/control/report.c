@@ -228,9 +228,10 @@ static json_t *worker_row(struct daemon *d, unsigned worker)
 
 int report_workers(struct daemon *d, const char *name, json_t **ret_rows, struct error *err)
 {
+	unsigned n = pool_workers(d->pool);
 	json_t *rows = json_array();
 
-	for (unsigned i = 0; i < pool_workers(d->pool); i++) {
+	for (unsigned i = 0; i < n; i++) {
 		char number[12];
 
 		snprintf(number, sizeof(number), "%u", i);
@@ -239,8 +240,10 @@ int report_workers(struct daemon *d, const char *name, json_t **ret_rows, struct
 	}
 	if (name && rows && !json_array_size(rows)) {
 		json_decref(rows);
-		return error_set(err, ENOENT, "there is no worker '%.40s'; they are 0 to %u", name,
-				 pool_workers(d->pool) - 1);
+		return error_set(err, ENOENT,
+				 n == 1 ? "there is no worker '%.40s'; the only one is %u"
+					: "there is no worker '%.40s'; they are 0 to %u",
+				 name, n - 1);
 	}
 	*ret_rows = rows;
 	return 0;

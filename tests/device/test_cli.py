@@ -414,6 +414,7 @@ def test_show(tap, place):
                 check("vm1" not in place.expect(0, "show", what, "vm2"), f"{what} vm2: the table has more")
             check(place.show("queue", "vm2")[1]["frames"] > 0 and row["age"] < 60, "no traffic is shown")
             with_rows = {what: place.expect(0, "show", what) for what in KEYS}
+            check("they are 0 to 1" in place.expect(1, "show", "worker", "2"), "a worker that is not there")
             check(place.show("worker", "0")[0]["worker"] == 0 and len(place.show("worker", "1")) == 1, "one worker")
             check(place.show("feature", "csum")[0]["offered"], "one feature")
             detail = place.expect(0, "show", "port", "vm1")
@@ -533,6 +534,7 @@ def test_save(tap, place):
     with tap.test("the command line has the last word on workers"):
         switch = place.start("-f", config, "--workers", "1")
         check(len(place.show("worker")) == 1, "the file's number was taken")
+        check("the only one is 0" in place.expect(1, "show", "worker", "7"), "a worker that is not there")
         end(switch)
     config.unlink()
 
