@@ -201,14 +201,17 @@ static void endpoint_waiting(void *ctx, const char *text)
 	snprintf(p->waiting, sizeof(p->waiting), "%s", text);
 }
 
-/* The usual reason: two virtual machines were given one socket. */
+/*
+ * The usual reason: two virtual machines were given one socket. Whether the second is still there
+ * is not to be seen until its turn has come.
+ */
 static void endpoint_another(void *ctx)
 {
 	struct vhost_user_port *p = ctx;
 
 	snprintf(p->last_error, sizeof(p->last_error),
-		 "another front-end waits until this one is gone; give each its own port and "
-		 "socket");
+		 "another front-end has connected too, and gets its turn when this one is gone; "
+		 "give each its own port and socket");
 	log_event(LOG_WARN, &p->port.log, "%s", p->last_error);
 }
 

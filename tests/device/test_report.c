@@ -206,7 +206,7 @@ static void a_front_end_that_waits_for_another_is_told_of(void **state)
 	for (unsigned i = 0; !told && i < 500; i++) {
 		json_t *row = port_row(rig, 0);
 
-		told = strstr(text_of(row, "last_error"), "another front-end waits");
+		told = strstr(text_of(row, "last_error"), "another front-end has connected");
 		json_decref(row);
 		usleep(10000);
 	}
