@@ -204,6 +204,8 @@ static int check_load(const char *command, const struct load_config *c, char **a
 		return cmd_usage(command, "'%s' is too much", argv[optind]);
 	if (!guests->socket[0] || !guests->socket[1])
 		return cmd_usage(command, "both --a and --b are needed");
+	if (!strcmp(guests->socket[0], guests->socket[1]))
+		return cmd_usage(command, "--a and --b are the same; each guest has its own");
 	if (c->trace && !guests->timed)
 		return cmd_usage(command,
 				 "--trace: only 'bench latency' knows when frames are sent");

@@ -119,6 +119,8 @@ static int add_path(struct conform_config *c, bool listen)
 		return cmd_usage("conform", "--connect and --listen do not go together");
 	if (c->ports == CONFORM_PORTS_MAX)
 		return cmd_usage("conform", "'%s' is one socket too many", optarg);
+	if (c->ports && !strcmp(c->path[0], optarg))
+		return cmd_usage("conform", "'%s' is given twice; say it once", optarg);
 	c->listen = listen;
 	c->path[c->ports++] = optarg;
 	return CMD_DONE;

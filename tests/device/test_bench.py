@@ -187,6 +187,9 @@ def test_refusals(tap, bench):
             check(run.returncode in (1, 2) and complaint in run.stderr and run.stderr.count("\n") == 1 and not run.stdout,
                   f"{words}: {run.returncode}: {run.stderr}{run.stdout}")
             check(run.returncode == 1 or "'ringway bench load --help'" in run.stderr, f"{words}: {run.stderr}")
+        run = subprocess.run([bench.switch.binary, "bench", "load", "--a", "x", "--b", "x"], capture_output=True, text=True,
+                             timeout=TIMEOUT)
+        check(run.returncode == 2 and "the same" in run.stderr, f"{run.returncode}: {run.stderr}")
 
 
 def test_table(tap, bench):

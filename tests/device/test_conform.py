@@ -78,10 +78,10 @@ def test_nobody(tap, binary, folder):
 
 
 def test_files(tap, binary, folder):
-    def refused(*options):
+    def refused(*options, status=1):
         run = subprocess.run([binary, "conform", "--timeout", "0.2", *options, "--", "true"], text=True,
                              capture_output=True, timeout=SECONDS)
-        check(run.returncode == 1 and not run.stdout and run.stderr.count("\n") == 1, f"{run}")
+        check(run.returncode == status and not run.stdout and run.stderr.count("\n") == 1, f"{run}")
         return run.stderr
 
     with tap.test("a file that is no socket is not removed for one"):
@@ -92,6 +92,8 @@ def test_files(tap, binary, folder):
     with tap.test("a log that cannot be written is told"):
         said = refused("--connect", f"{folder}/p", "--log", f"{folder}/nowhere/log")
         check("--log" in said and "No such file" in said, said)
+    with tap.test("one socket for two ports is refused"):
+        refused("--connect", f"{folder}/p", "--connect", f"{folder}/p", status=2)
 
 
 def body(tap, arguments):
