@@ -41,26 +41,36 @@ static int check_order(const struct config *config, const struct command *c, str
 	return 0;
 }
 
+/* For another command: twice as much whenever `n` is a power of two, where all of it is in use. */
+static int make_room(struct config *config, struct error *err)
+{
+	struct config_command *grown;
+
+	if (config->n & (config->n - 1))
+		return 0;
+	grown = reallocarray(config->commands, config->n ? 2 * config->n : 1, sizeof(*grown));
+	if (!grown)
+		return error_no_memory(err);
+	config->commands = grown;
+	return 0;
+}
+
 /* Takes over `words`, also on failure. */
 static int config_append(struct config *config, struct words *words, const char *source,
 			 unsigned line, struct error *err)
 {
-	struct config_command added = { .words = *words, .source = source, .line = line }, *grown;
+	struct config_command added = { .words = *words, .source = source, .line = line };
 	int r = command_parse(words->word, words->n, &added.command, err);
 
 	if (!r)
 		r = check_order(config, &added.command, err);
+	if (!r)
+		r = make_room(config, err);
 	if (r < 0) {
 		words_free(words);
 		return r;
 	}
-	grown = reallocarray(config->commands, config->n + 1, sizeof(*grown));
-	if (!grown) {
-		words_free(words);
-		return error_no_memory(err);
-	}
-	grown[config->n++] = added;
-	config->commands = grown;
+	config->commands[config->n++] = added;
 	config->ports += added.command.verb == COMMAND_PORT_ADD;
 	config->ports -= added.command.verb == COMMAND_PORT_DEL;
 	return 0;
