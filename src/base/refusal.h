@@ -24,7 +24,7 @@
 	X(STUCK, stuck, 0, "session of a front-end whose descriptors do not close")             \
 	X(UNREAD, unread, 0, "session whose replies nobody read")                               \
 	X(MEMORY_GONE, memory_gone, 0, "session that took its guest's memory away")             \
-	X(CALL_BLOCKED, call_blocked, 0, "session that let a call to its guest block")          \
+	X(CALL_BLOCKED, call_blocked, 0, "session that let calls to its guest block, or last")  \
 	X(RING_BROKEN, ring_broken, 0, "ring that was stopped: what it holds makes no sense")   \
 	X(MESSAGES_MAX, messages_max, 0, "wait before the next message, for messages-max")      \
 	X(LOG_MAX, log_max, 0, "line that the log left out, for log-max")

@@ -266,19 +266,19 @@ static void on_signal(uv_signal_t *handle, int number)
 }
 
 /* Every port looks whether its peer has taken its memory away, or made a worker hang. */
-static void check_ports(struct daemon *d, const uint32_t *blocked)
+static void check_ports(struct daemon *d, const struct virtq_callee *dear)
 {
 	struct port *port;
 
 	for (unsigned at = 0; (port = daemon_next_port(d, &at));)
-		port->ops->check(port, blocked);
+		port->ops->check(port, dear);
 }
 
-static void blame(void *ctx, const uint32_t *device)
+static void blame(void *ctx, const struct virtq_callee *callee)
 {
 	struct daemon *d = ctx;
 
-	check_ports(d, device);
+	check_ports(d, callee);
 	d->attacked = true;
 }
 

@@ -37,7 +37,7 @@ struct daemon {
 	uv_timer_t second, watchdog;
 	uv_poll_t sigbus;
 	uint64_t progress; /* of the workers, at the watchdog's last look */
-	bool attacked;	   /* it has found a call that blocked, ever */
+	bool attacked;	   /* it has had a session ended for its calls, ever */
 	int sigbus_fd;
 	bool running;			 /* ports are started as they are added */
 	char refused[PORT_NAME_MAX + 1]; /* the port that could not be started, or "" */

@@ -146,11 +146,11 @@ struct port_ops {
 	/* Fills up to `max` rows, returns how many there are. */
 	unsigned (*report_queues)(struct port *port, struct queue_report *rows, unsigned max);
 	/*
-	 * Looks for a fault that its peer made: pages of its memory gone (guest/sigbus.h), or a
-	 * call that blocked of the device `blocked` (NULL: none; pool_watchdog()). Ends what is to
-	 * blame.
+	 * Looks for a fault that its peer made: pages of its memory gone (guest/sigbus.h), or
+	 * being `dear` (NULL: nobody is), whose calls block or last (pool_watchdog()). Ends what is
+	 * to blame.
 	 */
-	void (*check)(struct port *port, const uint32_t *blocked);
+	void (*check)(struct port *port, const struct virtq_callee *dear);
 
 	/* Workers. */
 

@@ -252,7 +252,7 @@ static int tap_set(struct port *port, const struct port_option *options, unsigne
 }
 
 /* Its peer is the kernel, which neither takes memory away nor lets calls block. */
-static void tap_check(struct port *port, const uint32_t *blocked)
+static void tap_check(struct port *port, const struct virtq_callee *dear)
 {
 }
 

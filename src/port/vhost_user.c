@@ -511,7 +511,7 @@ static int vhost_user_set(struct port *port, const struct port_option *options, 
 	return 0;
 }
 
-static void vhost_user_check(struct port *port, const uint32_t *blocked)
+static void vhost_user_check(struct port *port, const struct virtq_callee *dear)
 {
 	struct vhost_user_port *p = vhost_user_port(port);
 
@@ -521,9 +521,9 @@ static void vhost_user_check(struct port *port, const uint32_t *blocked)
 	if (p->dev.mem && guest_memory_broken(p->dev.mem))
 		session_end(p->session, REFUSAL_MEMORY_GONE,
 			    "the front-end took pages of its guest's memory away");
-	else if (blocked == &p->dev.calls_retired)
+	else if (dear == &p->dev.callee)
 		session_end(p->session, REFUSAL_CALL_BLOCKED,
-			    "the front-end let a call to its guest block");
+			    "the front-end let calls to its guest block, or last");
 	else
 		p->harmful = false;
 }

@@ -96,7 +96,7 @@ struct vhost_device {
 	unsigned rings;		    /* one more than the highest index that exists */
 	struct foreign *foreign;    /* descriptors of its front-ends that do not close */
 	uint64_t refusals[REFUSAL_COUNT];	  /* ever, of whatever session */
-	uint32_t calls_retired;			  /* atomic; VHOST_CALLS_RETIRED_MAX */
+	struct virtq_callee callee;		  /* retired: VHOST_CALLS_RETIRED_MAX */
 	struct vhost_ring *ring[VHOST_RINGS_MAX]; /* made at first mention, kept until the end */
 };
 

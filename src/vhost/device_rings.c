@@ -62,7 +62,7 @@ static int get_ring(struct vhost_device *dev, unsigned index, struct vhost_ring 
 	if (!ring)
 		return error_no_memory(err);
 	memset(ring, 0, sizeof(*ring));
-	virtq_init(&ring->vq, &dev->calls_retired);
+	virtq_init(&ring->vq, &dev->callee);
 	ring->index = index;
 	ring->kick = ring->told_kick = -1;
 	dev->ring[index] = ring;
@@ -307,7 +307,7 @@ int device_set_call(struct vhost_device *dev, unsigned index, int fd, struct err
 	if (fd >= 0)
 		fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK);
 	/* One that is replaced stays open for a grace period: they must not pile up. */
-	if (load_relaxed(&dev->calls_retired) >= VHOST_CALLS_RETIRED_MAX)
+	if (load_relaxed(&dev->callee.retired) >= VHOST_CALLS_RETIRED_MAX)
 		return error_set(err, EAGAIN, "call descriptors are replaced too fast");
 	if (virtq_set_call(&ring->vq, fd))
 		return error_no_memory(err);

@@ -23,11 +23,12 @@ struct virtq_calls {
 	const struct virtq *writing_to;
 	uint64_t writing_since;
 	/*
-	 * The device, known by its `retired`, in whose call a write was interrupted, which is proof
-	 * that it blocked. Its rings are not called until control has ended its session and says
-	 * so by NULL.
+	 * In whose call a write was interrupted, which is proof that it blocked, or whose calls
+	 * have taken too much of this worker's time. They are not made until control has ended that
+	 * session and says so by NULL.
 	 */
-	const uint32_t *blocked_in;
+	const struct virtq_callee *dear;
+	uint64_t wary_till; /* until when calls are weighed, by clock_ns(); the worker's */
 };
 
 /* Notes that `vq` was published to; the lock of `vq` is held. */

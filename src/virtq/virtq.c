@@ -13,12 +13,12 @@
 #include "net/vnet_hdr.h"
 #include "virtq/ring.h"
 
-void virtq_init(struct virtq *vq, uint32_t *retired)
+void virtq_init(struct virtq *vq, struct virtq_callee *callee)
 {
 	pthread_mutexattr_t attr;
 
 	memset(vq, 0, sizeof(*vq));
-	vq->retired = retired;
+	vq->callee = callee;
 	/* Spins for a moment, then sleeps: whoever holds it may have lost its CPU. */
 	pthread_mutexattr_init(&attr);
 	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
@@ -36,7 +36,7 @@ static void call_release(struct rcu_item *item)
 {
 	struct virtq_call *call = container_of(item, struct virtq_call, rcu);
 
-	add_relaxed(call->retired, -1);
+	add_relaxed(&call->callee->retired, -1);
 	call_free(call);
 }
 
@@ -197,7 +197,7 @@ int virtq_set_call(struct virtq *vq, int fd)
 		if (!call)
 			return -ENOMEM;
 		call->fd = fd;
-		call->retired = vq->retired;
+		call->callee = vq->callee;
 	}
 	pthread_mutex_lock(&vq->lock);
 	before = vq->call;
@@ -205,7 +205,7 @@ int virtq_set_call(struct virtq *vq, int fd)
 	vq->called = false; /* what was published before may never have been called */
 	pthread_mutex_unlock(&vq->lock);
 	if (before) {
-		add_relaxed(vq->retired, 1);
+		add_relaxed(&vq->callee->retired, 1);
 		rcu_free_later(&before->rcu, call_release);
 	}
 	return 0;

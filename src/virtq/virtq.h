@@ -25,10 +25,16 @@ struct virtq_calls; /* virtq/notify.h: rings that were published to are noted th
 
 #define VIRTQ_SIZE_MAX 32768 /* 2.7: the largest split ring */
 
+/* Who is called by a ring: a front-end, the same of all rings of its device. All atomic. */
+struct virtq_callee {
+	uint32_t retired;    /* call descriptors that were replaced and are not closed yet */
+	uint64_t paid_until; /* for calls that cost too much: base/allowance.h, by clock_ns() */
+};
+
 /* An eventfd of the front-end's, replaced as a whole and freed after a grace period. */
 struct virtq_call {
 	struct rcu_item rcu;
-	uint32_t *retired; /* as in struct virtq */
+	struct virtq_callee *callee;
 	int fd;
 };
 
@@ -93,11 +99,11 @@ struct virtq {
 	uint64_t calls;		     /* eventfd writes */
 	uint64_t breaks;	     /* times that it became broken */
 
-	uint32_t *retired; /* counts call descriptors that were replaced and are not closed yet */
+	struct virtq_callee *callee;
 } cache_aligned;
 
-/* `retired`, perhaps shared with other rings, lives as long. */
-void virtq_init(struct virtq *vq, uint32_t *retired);
+/* `callee`, perhaps shared with other rings, lives as long. */
+void virtq_init(struct virtq *vq, struct virtq_callee *callee);
 void virtq_destroy(struct virtq *vq);
 
 /*

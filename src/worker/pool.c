@@ -155,16 +155,17 @@ static bool hangs(const struct worker *w)
 	       load_relaxed(&w->calls.writing_since) == since;
 }
 
-void pool_watchdog(struct pool *pool, void (*blame)(void *ctx, const uint32_t *device), void *ctx)
+void pool_watchdog(struct pool *pool, void (*blame)(void *ctx, const struct virtq_callee *callee),
+		   void *ctx)
 {
 	for (unsigned i = 0; i < pool->n; i++) {
 		struct worker *w = &pool->worker[i];
 		/* partner: call() in virtq/notify.c, in both directions */
-		const uint32_t *device = load_acquire(&w->calls.blocked_in);
+		const struct virtq_callee *callee = load_acquire(&w->calls.dear);
 
-		if (device) {
-			blame(ctx, device);
-			store_release(&w->calls.blocked_in, NULL);
+		if (callee) {
+			blame(ctx, callee);
+			store_release(&w->calls.dear, NULL);
 		}
 		if (hangs(w))
 			pthread_kill(w->thread, WATCHDOG_SIGNAL);
@@ -180,7 +181,7 @@ uint64_t pool_progress(const struct pool *pool)
 
 		sum += load_relaxed(&w->bursts) + load_relaxed(&w->sleeps);
 		/* In this order: the one is set before the other is not any more. */
-		if (load_acquire(&w->calls.writing_to) || load_relaxed(&w->calls.blocked_in))
+		if (load_acquire(&w->calls.writing_to) || load_relaxed(&w->calls.dear))
 			sum += clock_ns();
 	}
 	return sum;

@@ -56,10 +56,11 @@ void pool_balance(struct pool *pool);
 
 /*
  * Watchdog: interrupts all workers that make no progress inside a call's write. Those that did
- * block there say so, and the next time `blame` is told the device, as `retired` of its rings, and
- * ends its session; until then it is not called.
+ * block there say so, and who spent too much time there; the next time `blame` is told whom they
+ * called, and ends that session; until then it is not called.
  */
-void pool_watchdog(struct pool *pool, void (*blame)(void *ctx, const uint32_t *device), void *ctx);
+void pool_watchdog(struct pool *pool, void (*blame)(void *ctx, const struct virtq_callee *callee),
+		   void *ctx);
 
 /*
  * Changes whenever a worker has done something, or been woken to, while one is calling, and while

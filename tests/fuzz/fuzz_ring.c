@@ -62,7 +62,7 @@ struct guest {
 
 static struct guest guest[2];
 static struct batch batch;
-static uint32_t retired;
+static struct virtq_callee callee;
 static int call; /* of all rings */
 
 static struct guest_memory *memory(void)
@@ -142,7 +142,7 @@ static void begin(struct guest *g, const struct input *in, unsigned i, const uin
 	}
 	setup.addr = (struct virtq_addr){ (uintptr_t)g->area[DESC], (uintptr_t)g->area[AVAIL],
 					  (uintptr_t)g->area[USED] };
-	virtq_init(&g->vq, &retired);
+	virtq_init(&g->vq, &callee);
 	fuzz_check(!virtq_set_call(&g->vq, dup(call)));
 	virtq_set_enabled(&g->vq, true);
 	virtq_start(&g->vq, &setup);

@@ -10,15 +10,18 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 
 #define ATTACK_MS  1500
 #define CALLS	   100000u
-#define CALLS_LATE 1100u /* that wait to be closed at most, and what comes with a message */
-#define MARGIN_MS  3000	 /* for the watchdog and a slow machine */
+#define CALLS_LATE 1100u  /* that wait to be closed at most, and what comes with a message */
+#define MARGIN_MS  3000	  /* for the watchdog and a slow machine */
+#define WATCHES	   16000u /* of one call, which then takes over a millisecond */
 
 struct attack {
 	struct driver *d;
@@ -413,6 +416,51 @@ static void calls_that_block_harm_their_own_session_only(void **state)
 }
 
 /* Saturated and not blocking: the driver has a call that it has not read. */
+/* Waits for a call so often that it lasts: each is woken by it. How often; at most WATCHES. */
+static unsigned watch_call(int epoll, int call, int *fds)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+	struct rlimit limit;
+	unsigned n = 0;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	while (n < WATCHES && (fds[n] = dup(call)) >= 0 &&
+	       !epoll_ctl(epoll, EPOLL_CTL_ADD, fds[n], &event))
+		n++;
+	return n;
+}
+
+static void calls_that_last_end_their_session(void **state)
+{
+	static int fds[WATCHES];
+	struct driver *a = rig_open(*state, 0, NULL), *c = rig_open(*state, 2, NULL);
+	struct driver_ring *rx = &c->ring[DRIVER_RX(0)];
+	uint64_t end = clock_ns() + 10 * MARGIN_MS * 1000000ull;
+	int epoll = epoll_create1(0);
+	unsigned n = watch_call(epoll, rx->call, fds);
+	bool over = n < WATCHES;
+
+	for (unsigned i = 0; !over && clock_ns() < end; i++) {
+		swallow(c);
+		ring_calls_on(rx);
+		driver_reclaim(a, 0);
+		if (ring_room(&a->ring[DRIVER_TX(0)]))
+			send_one(a, 0, 2, 60, i);
+		over = channel_closed(c->fe.sock, 1);
+	}
+	for (unsigned i = 0; i < n; i++)
+		close(fds[i]);
+	close(epoll);
+	driver_close(a);
+	driver_close(c);
+	if (n < WATCHES)
+		skip(); /* it may not have so many descriptors */
+	assert_true(over);
+	assert_int_equal(rig_refused(*state, 2, "call_blocked"), 1);
+}
+
 static void call_that_is_full_counts_as_called(void **state)
 {
 	struct driver *a = rig_open(*state, 0, NULL), *b = rig_open(*state, 1, NULL);
@@ -482,6 +530,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(memory_file_is_truncated),
 		CASE(calls_that_block_harm_their_own_session_only),
+		CASE(calls_that_last_end_their_session),
 		CASE(call_that_is_full_counts_as_called),
 		CASE(calls_replaced_without_end_do_not_pile_up),
 		CASE(kicks_are_never_read),

@@ -143,9 +143,9 @@ static void calls_too_fast(void)
 {
 	int fd = eventfd(0, EFD_CLOEXEC);
 
-	rig->dev.calls_retired = VHOST_CALLS_RETIRED_MAX;
+	rig->dev.callee.retired = VHOST_CALLS_RETIRED_MAX;
 	rig_fd(VHOST_USER_SET_VRING_CALL, 0, fd);
-	rig->dev.calls_retired = 0;
+	rig->dev.callee.retired = 0;
 	close(fd);
 }
 

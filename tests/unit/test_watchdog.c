@@ -26,7 +26,7 @@ struct device {
 	struct port_queue q;
 	void (*job)(struct device *dev, struct virtq_calls *calls);
 	uint32_t done, interrupted;
-	uint32_t retired;
+	struct virtq_callee callee;
 	struct virtq ring[RINGS];
 	int call[RINGS];
 	unsigned blamed;
@@ -98,7 +98,7 @@ static int setup(void **state)
 
 		for (unsigned i = 0; i < RINGS; i++) {
 			dev->call[i] = eventfd(0, EFD_NONBLOCK);
-			virtq_init(&dev->ring[i], &dev->retired);
+			virtq_init(&dev->ring[i], &dev->callee);
 			if (virtq_set_call(&dev->ring[i], dup(dev->call[i])))
 				return -1;
 			dev->ring[i].state = VIRTQ_RUNNING;
@@ -162,10 +162,10 @@ static void assert_all_called(const struct device *dev)
 	}
 }
 
-static void blame(void *ctx, const uint32_t *retired)
+static void blame(void *ctx, const struct virtq_callee *callee)
 {
 	for (unsigned n = 0; n < WORKERS; n++)
-		device[n].blamed += retired == &device[n].retired;
+		device[n].blamed += callee == &device[n].callee;
 }
 
 static void look(void)
