@@ -125,6 +125,12 @@ static void print_traffic(const json_t *port, const char *side)
 	       number_of(counters, "frames"), number_of(counters, "bytes"));
 }
 
+static bool has_faults(const json_t *port)
+{
+	return *text_of(port, "last_error") || sum_dropped(port) ||
+	       json_object_size(json_object_get(port, "refused"));
+}
+
 static void print_faults(const json_t *port)
 {
 	if (*text_of(port, "last_error"))
@@ -229,8 +235,9 @@ static void show_ports(const json_t *result, const json_t *rows)
 	for (size_t i = 0; i < json_array_size(rows); i++) {
 		const json_t *row = json_array_get(rows, i);
 
-		if (*text_of(row, "last_error") || sum_dropped(row))
-			printf("\n%s:\n", text_of(row, "name"));
+		if (!has_faults(row))
+			continue;
+		printf("\n%s:\n", text_of(row, "name"));
 		print_faults(row);
 	}
 }

@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import stat
+import struct
 import subprocess
 import sys
 import threading
@@ -435,6 +436,16 @@ def test_show(tap, place):
         check("\n  refused: 1 malformed (message that is malformed or has wrong descriptors)\n" in detail, detail)
         check("log-max=7" in detail, detail)
         place.expect(0, "port", "del", "vm2")
+    with tap.test("what was refused stands below the name of its port, also if nothing else is to be told of it"):
+        place.expect(0, "port", "add", "vm3", "vhost-user", f"listen={place.folder}/vm3.sock")
+        with socket.socket(socket.AF_UNIX) as front:
+            front.connect(f"{place.folder}/vm3.sock")
+            front.send(struct.pack("=IIIQ", 16, 1, 8, 1 << 3))  # SET_PROTOCOL_FEATURES: REPLY_ACK
+            front.send(struct.pack("=III", 99, 1 | 8, 0))  # a request that there is not, with NEED_REPLY
+            check(struct.unpack("=IIIQ", front.recv(20))[3], "it was not refused")
+            shown = place.expect(0, "show")
+            check("\n\nvm3:\n  refused: 1 not_offered" in shown, shown)
+        place.expect(0, "port", "del", "vm3")
     with tap.test("show takes the name of a port for the port"):
         check(place.expect(0, "show", "vm1") == place.expect(0, "show", "port", "vm1"), "they differ")
         for words, status in ((["vm2"], 2), (["fdb", "vm2"], 1)):
