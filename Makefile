@@ -14,7 +14,7 @@ all: ## build build/ringway
 	@test -f $(BUILD)/build.ninja || { echo 'building $(BINARY)'; meson setup --prefix $(PREFIX) $(BUILD) >/dev/null; }
 	@ninja -C $(BUILD) -n | grep -q 'no work to do' || { [ -t 1 ] || quiet=--quiet; ninja -C $(BUILD) $$quiet; }
 
-demo: ## boot two virtual machines and let them talk through ringway (about three minutes)
+demo: ## boot two virtual machines and let them talk through ringway (three to five minutes)
 	@scripts/deps demo
 	@$(MAKE) --no-print-directory all
 	@python3 -m rig.demo --binary $(BINARY)
