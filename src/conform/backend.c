@@ -33,20 +33,56 @@ static int open_log(const char *path, struct error *err)
 				   path, strerror(errno));
 }
 
-static void become(const struct conform_config *config, int input, int log)
+/* Never returns: the child is the back-end, or has said by `failed` why it is not. */
+static void become(const struct conform_config *config, int input, int log, int failed)
 {
+	int error;
+
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setsid();
 	dup2(input, STDIN_FILENO);
 	dup2(log, STDOUT_FILENO);
 	dup2(log, STDERR_FILENO);
 	execvp(config->command[0], config->command);
-	_exit(127);
+	error = errno;
+	_exit(write(failed, &error, sizeof(error)) < 0 ? 126 : 127);
+}
+
+static int spawn(struct backend *b, const struct conform_config *config, int log, struct error *err)
+{
+	int input[2], failed[2], error;
+	ssize_t said;
+
+	if (pipe2(input, O_CLOEXEC))
+		return error_set(err, errno, "pipe: %s", strerror(errno));
+	if (pipe2(failed, O_CLOEXEC)) {
+		close(input[0]);
+		close(input[1]);
+		return error_set(err, errno, "pipe: %s", strerror(errno));
+	}
+	b->child = fork();
+	if (!b->child)
+		become(config, input[0], log, failed[1]);
+	error = errno;
+	close(input[0]);
+	close(failed[1]);
+	b->stdin = input[1];
+	/* The other end of it goes with a successful exec, so the end comes without a word. */
+	said = b->child > 0 ? read(failed[0], &error, sizeof(error)) : 0;
+	close(failed[0]);
+	if (said == sizeof(error))
+		return error_set(err, error, "%s cannot be run: %s; after -- comes a program",
+				 config->command[0], strerror(error));
+	if (b->child > 0)
+		return 0;
+	b->child = 0;
+	close(b->stdin);
+	return error_set(err, error, "fork: %s", strerror(error));
 }
 
 int backend_start(struct backend *b, const struct conform_config *config, struct error *err)
 {
-	int input[2], log, r = 0;
+	int log, r = 0;
 
 	for (unsigned i = 0; i < config->ports && !config->listen && !r; i++)
 		r = make_way(config->path[i], err);
@@ -55,21 +91,7 @@ int backend_start(struct backend *b, const struct conform_config *config, struct
 	log = open_log(config->log ? config->log : "/dev/null", err);
 	if (log < 0)
 		return log;
-	if (pipe2(input, O_CLOEXEC)) {
-		r = error_set(err, errno, "pipe: %s", strerror(errno));
-		goto close_log;
-	}
-	b->child = fork();
-	if (!b->child)
-		become(config, input[0], log);
-	close(input[0]);
-	b->stdin = input[1];
-	if (b->child < 0) {
-		r = error_set(err, errno, "fork: %s", strerror(errno));
-		close(b->stdin);
-		b->child = 0;
-	}
-close_log:
+	r = spawn(b, config, log, err);
 	close(log);
 	return r;
 }

@@ -78,8 +78,8 @@ def test_nobody(tap, binary, folder):
 
 
 def test_files(tap, binary, folder):
-    def refused(*options, status=1):
-        run = subprocess.run([binary, "conform", "--timeout", "0.2", *options, "--", "true"], text=True,
+    def refused(*options, command="true", status=1):
+        run = subprocess.run([binary, "conform", "--timeout", "0.2", *options, "--", command], text=True,
                              capture_output=True, timeout=SECONDS)
         check(run.returncode == status and not run.stdout and run.stderr.count("\n") == 1, f"{run}")
         return run.stderr
@@ -94,6 +94,11 @@ def test_files(tap, binary, folder):
         check("--log" in said and "No such file" in said, said)
     with tap.test("one socket for two ports is refused"):
         refused("--connect", f"{folder}/p", "--connect", f"{folder}/p", status=2)
+    with tap.test("a command that cannot be run is told, with the reason"):
+        precious.chmod(0o600)
+        for command, why in ((f"{folder}/nowhere", "No such file"), (str(precious), "Permission denied")):
+            said = refused("--connect", f"{folder}/p", command=command)
+            check(f"{command} cannot be run" in said and why in said, said)
 
 
 def body(tap, arguments):
