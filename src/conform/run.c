@@ -85,16 +85,25 @@ static bool still_there(struct run *run, char *text, size_t size)
 /* Probes until it answers: one that we have started ourselves needs a while. */
 static int await(struct run *run, struct error *err)
 {
-	uint64_t end = clock_ns() + (run->backend.child ? START_MS * 1000000ull : 0);
+	int ms = MAX(START_MS, run->kit.config->timeout_ms);
+	uint64_t end = clock_ns() + (run->backend.child ? (uint64_t)ms * 1000000 : 0);
 	char text[CONFORM_TEXT_MAX];
+	struct error last;
 	int rc;
 
 	do {
-		rc = probe(&run->kit, err);
+		rc = probe(&run->kit, &last);
 		if (rc && backend_ended(&run->backend, text, sizeof(text)))
 			return error_set(err, ECHILD, "%s %s: see its output (--log FILE)",
 					 run->kit.config->command[0], text);
 	} while (rc && clock_ns() < end);
+	if (rc && run->backend.child)
+		return error_set(err, -rc,
+				 "%s does not serve %s within %d s: see its output (--log FILE), "
+				 "or wait longer with --timeout",
+				 run->kit.config->command[0], run->kit.config->path[0], ms / 1000);
+	if (rc)
+		*err = last;
 	return rc;
 }
 

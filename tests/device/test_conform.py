@@ -99,6 +99,9 @@ def test_files(tap, binary, folder):
         for command, why in ((f"{folder}/nowhere", "No such file"), (str(precious), "Permission denied")):
             said = refused("--connect", f"{folder}/p", command=command)
             check(f"{command} cannot be run" in said and why in said, said)
+    with tap.test("a command that runs, but does not listen at the socket, is told so"):
+        said = refused("--connect", f"{folder}/p", command="cat")
+        check("cat does not serve" in said and "--log" in said and "--timeout" in said, said)
 
 
 def body(tap, arguments):
