@@ -77,7 +77,9 @@ int channel_accept(int listener, int timeout_ms, struct error *err)
 	int sock, rc = wait_readable(listener, timeout_ms);
 
 	if (rc)
-		return error_set(err, -rc, "nobody connected: %s", strerror(-rc));
+		return error_set(err, -rc,
+				 "nobody connected: %s; start what connects there meanwhile",
+				 strerror(-rc));
 	sock = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 	return sock < 0 ? error_set(err, errno, "accept: %s", strerror(errno)) : sock;
 }

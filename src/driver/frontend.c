@@ -12,7 +12,10 @@ static int answer(struct frontend *fe, uint32_t request, struct channel_message 
 	int rc = channel_receive(fe->sock, ret, fe->timeout_ms);
 
 	if (rc)
-		return error_set(err, -rc, "request %u: no answer: %s", request, strerror(-rc));
+		return error_set(err, -rc, "request %u: no answer: %s%s", request, strerror(-rc),
+				 rc == -ETIMEDOUT ? "; if another front-end is connected there, "
+						    "end that one first"
+						  : "");
 	if (ret->hdr.request != request || !(ret->hdr.flags & VHOST_USER_REPLY))
 		return error_set(err, EPROTO, "request %u: answered with request %u, flags %#x",
 				 request, ret->hdr.request, ret->hdr.flags);

@@ -29,6 +29,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "vhost/features.h"
 #include "vhost/messages.h"
 
 #define MESSAGES_PER_TURN 64
@@ -89,11 +90,20 @@ static void session_close(struct session *s)
 	device_reset(s->dev);
 }
 
+/* QEMU goes at once, without a word, if its guest has agreed to what is no longer offered. */
+static bool may_have_missed_features(const struct session *s)
+{
+	return s->dev->told && s->dev->told != features_offered() && !s->dev->agreed;
+}
+
 void session_end(struct session *s, enum refusal why, const char *reason)
 {
 	if (s->over)
 		return;
 	s->dev->refusals[why]++;
+	if (!*reason && may_have_missed_features(s))
+		reason = "the front-end left without agreeing to features: if its guest has "
+			 "agreed to some before that features= leaves out now, restart QEMU";
 	if (*reason)
 		log_event(LOG_WARN, s->log, "session ended: %s", reason);
 	else

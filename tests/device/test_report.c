@@ -242,6 +242,38 @@ static void the_last_error_is_kept(void **state)
 	driver_close(d);
 }
 
+static void set_features(struct rig *rig, const char *value)
+{
+	struct error err = { "" };
+	json_t *result;
+
+	if (client_call(rig->control, "port.set",
+			json_pack("{s:s, s:{s:s}}", "name", "p0", "options", "features", value),
+			&result, &err))
+		fail_msg("port set features=%s: %s", value, err.text);
+	json_decref(result);
+}
+
+/* As QEMU does that goes on and finds less on offer than its guest has agreed to. */
+static void who_leaves_for_want_of_features_is_told_to_start_anew(void **state)
+{
+	struct rig *rig = *state;
+	struct channel_message m;
+	struct error err;
+
+	for (unsigned less = 0; less < 2; less++) {
+		int sock = channel_connect(rig->socket[0], WAIT_MS, &err);
+
+		assert_true(sock >= 0);
+		channel_send(sock, VHOST_USER_GET_FEATURES, VHOST_USER_VERSION, NULL, 0, NULL, 0);
+		assert_int_equal(channel_receive(sock, &m, WAIT_MS), 0);
+		close(sock);
+		rig_wait_state(rig, 0, "waiting");
+		assert_last_error(rig, 0, less ? "restart QEMU" : "");
+		set_features(rig, less ? "" : "-tso,-guest_tso");
+	}
+}
+
 /* What a port's counters must be. Frames to a port that are dropped there have one reason each. */
 struct tally {
 	uint64_t frames[2], bytes[2]; /* ingress, egress */
@@ -513,6 +545,7 @@ int main(void)
 		CASE(a_packed_ring_that_lost_its_place_says_so),
 		CASE(a_front_end_that_waits_for_another_is_told_of),
 		CASE(the_last_error_is_kept),
+		CASE(who_leaves_for_want_of_features_is_told_to_start_anew),
 		CASE(every_frame_is_counted_once_on_each_side),
 		CASE(quiet_guests_wake_nobody),
 	};
