@@ -2,8 +2,8 @@
 
 Unit, device and hostile tests run under the address and undefined-behaviour sanitizers, tests of concurrency under the
 thread sanitizer, and what a sanitizer would spoil or real peers (QEMU guests, testpmd) take part in on the release build.
-Beside these, which wait for much, each fuzz target runs for FUZZ_SECONDS with the CPU time that is left. A test that was
-skipped says why and is counted as such.
+Beside these, which wait for much, each fuzz target runs for FUZZ_SECONDS and the linters run, with the CPU time that is
+left. A test that was skipped says why and is counted as such.
 """
 import argparse
 import contextlib
@@ -95,18 +95,21 @@ def test(directory, suites, tally, patience):
         tally.add(False, False, f"{directory}: no test of {', '.join(suites)} ran")
 
 
-class Fuzzing:
-    """All targets in turn, in the background."""
+class Leftover:
+    """A command in the background, which has the CPU time that the tests leave."""
+
+    def __init__(self, name, *command):
+        self.name = name
+        self.command = command
 
     def __enter__(self):
-        self.process = subprocess.Popen(
-            ["sh", "-c", LEFTOVERS, "sh", sys.executable, "scripts/fuzz.py", "--jobs", "1", "--seconds", str(FUZZ_SECONDS)],
-            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+        self.process = subprocess.Popen(["sh", "-c", LEFTOVERS, "sh", *self.command], cwd=ROOT, stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT, text=True, start_new_session=True)
         return self
 
     def end(self, tally):
         print(self.process.communicate()[0], end="", flush=True)
-        tally.add(self.process.returncode == 0, False, "fuzz")
+        tally.add(self.process.returncode == 0, False, self.name)
 
     def __exit__(self, *_):
         if self.process.poll() is None:
@@ -132,20 +135,23 @@ def main():
                     for directory, options, _ in VARIANTS if directory == "build-tsan"]
     if arguments.full:
         os.environ["RINGWAY_TEST_FULL"] = "1"
-    with Fuzzing() if arguments.only in (None, "fuzz") and not arguments.threads else contextlib.nullcontext() as fuzzing:
+    beside = []
+    with contextlib.ExitStack() as stack:
+        if arguments.only in (None, "fuzz") and not arguments.threads:
+            beside.append(stack.enter_context(Leftover("fuzz", sys.executable, "scripts/fuzz.py", "--jobs", "1",
+                                                       "--seconds", str(FUZZ_SECONDS))))
         for directory, options, suites in variants:
             chosen = [suite for suite in suites if arguments.only in (None, suite)]
             if not chosen:
                 continue
             print(f"[{time.monotonic() - started:4.0f} s] {directory}: {', '.join(chosen)}", flush=True)
             build(directory, options)
+            if directory == "build" and not arguments.only:  # whose compile commands it needs
+                beside.append(stack.enter_context(Leftover("lint", "scripts/lint")))
             test(directory, chosen, tally, patience)
-        if fuzzing:
-            print(f"[{time.monotonic() - started:4.0f} s] build-fuzz: {FUZZ_SECONDS} s for each target", flush=True)
-            fuzzing.end(tally)
-    if not arguments.only and not arguments.threads:
-        print(f"[{time.monotonic() - started:4.0f} s] lint", flush=True)
-        tally.add(run(["scripts/lint"]).returncode == 0, False, "lint")
+        for leftover in beside:
+            print(f"[{time.monotonic() - started:4.0f} s] {leftover.name}", flush=True)
+            leftover.end(tally)
     print(f"[{time.monotonic() - started:4.0f} s] done")
     print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")
     return 1 if tally.failed or not tally.passed else 0
