@@ -167,6 +167,13 @@ static void ring_changed(struct vhost_device *dev, struct vhost_ring *ring)
 
 /* Sessions */
 
+static bool endpoint_ready(void *ctx)
+{
+	struct vhost_user_port *p = ctx;
+
+	return foreign_pending(p->dev.foreign) <= FOREIGN_MAX;
+}
+
 static void on_session_ended(void *ctx, const char *reason)
 {
 	struct vhost_user_port *p = ctx;
@@ -175,7 +182,12 @@ static void on_session_ended(void *ctx, const char *reason)
 	if (reason[0])
 		snprintf(p->last_error, sizeof(p->last_error), "%s", reason);
 	if (p->harmful)
-		endpoint_pause(p->endpoint);
+		endpoint_pause(p->endpoint,
+			       "waiting for a moment, since the last session has harmed others");
+	else if (!endpoint_ready(p))
+		endpoint_pause(p->endpoint,
+			       "waiting until descriptors that the last front-end sent have "
+			       "closed; end whoever serves their files");
 	else
 		endpoint_resume(p->endpoint);
 	p->harmful = false;
@@ -189,7 +201,7 @@ static void endpoint_connected(void *ctx, int fd)
 	p->sent_before = vhost_user_sent(p);
 	if (session_start(p->port.env->loop, fd, &p->dev, &p->port.log, on_session_ended, p,
 			  &p->session, &err)) {
-		close(fd);
+		foreign_hang_up(&p->dev.foreign, fd);
 		on_session_ended(p, err.text);
 	}
 }
@@ -219,6 +231,7 @@ static const struct endpoint_hooks endpoint_hooks = {
 	.connected = endpoint_connected,
 	.waiting = endpoint_waiting,
 	.another = endpoint_another,
+	.ready = endpoint_ready,
 };
 
 /* Options */

@@ -151,6 +151,7 @@ static const struct condition conditions[] = {
 	ONLY(prctl, 0, PR_SET_NAME),
 	ONLY(io_uring_register, 1, IORING_UNREGISTER_FILES),
 	ONLY(ioctl, 1, FIONBIO),
+	ONLY(ioctl, 1, FIONREAD),
 	ONLY(ioctl, 1, TUNSETIFF),
 	ONLY(ioctl, 1, TUNGETIFF),
 	ONLY(ioctl, 1, TUNSETVNETHDRSZ),

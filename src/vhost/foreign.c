@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/atomic.h"
@@ -113,6 +115,17 @@ void foreign_close(struct foreign **f, int fd)
 	}
 	if (!*f || !close_apart(*f, fd))
 		close(fd); /* without memory or threads it has to be */
+}
+
+void foreign_hang_up(struct foreign **f, int sock)
+{
+	int unread;
+
+	shutdown(sock, SHUT_RDWR); /* so that nothing comes after the look */
+	if (!ioctl(sock, FIONREAD, &unread) && !unread)
+		close(sock);
+	else
+		foreign_close(f, sock);
 }
 
 unsigned foreign_pending(const struct foreign *f)

@@ -4,7 +4,7 @@
  * owner likes. On FUSE, NFS and the like the kernel asks a server first, which the front-end may
  * run, and a lingering socket waits for its peer. So all but those of which it is known are closed
  * by a thread of their own. Since such a thread may never come back, they are counted, and whoever
- * has FOREIGN_MAX of them that do not close gets no session.
+ * has more than FOREIGN_MAX of them that do not close gets no session.
  */
 #ifndef RINGWAY_VHOST_FOREIGN_H
 #define RINGWAY_VHOST_FOREIGN_H
@@ -17,6 +17,9 @@ struct foreign;
 
 /* Control thread. *f is made at first need, and nobody's but the caller's. Takes over `fd`. */
 void foreign_close(struct foreign **f, int fd);
+
+/* The same for a connected Unix socket: what its peer sent and nobody read goes with it. */
+void foreign_hang_up(struct foreign **f, int sock);
 
 /* How many are not closed yet; of NULL: none. */
 unsigned foreign_pending(const struct foreign *f);

@@ -86,7 +86,7 @@ static void session_close(struct session *s)
 	close_fds(s);
 	uv_close((uv_handle_t *)&s->poll, on_closed);
 	uv_close((uv_handle_t *)&s->rest, on_closed);
-	close(s->fd);
+	foreign_hang_up(&s->dev->foreign, s->fd);
 	device_reset(s->dev);
 }
 
@@ -422,10 +422,6 @@ int session_start(uv_loop_t *loop, int fd, struct vhost_device *dev, struct log_
 	struct session *s;
 	int r;
 
-	if (foreign_pending(dev->foreign) > FOREIGN_MAX) {
-		dev->refusals[REFUSAL_STUCK]++;
-		return error_set(err, EMFILE, FOREIGN_REASON);
-	}
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return error_no_memory(err);

@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/inherit.h"
 #include "base/unix_socket.h"
+#include "vhost/foreign.h"
 
 #define BACKLOG	     16
 #define RETRY_MIN_MS 100u
@@ -154,6 +155,10 @@ static void on_timer(uv_timer_t *timer)
 	struct endpoint *e = timer->data;
 	int fd = e->fd;
 
+	if (!e->hooks->ready(e->ctx)) {
+		uv_timer_start(timer, on_timer, RETRY_MAX_MS, 0);
+		return;
+	}
 	switch (e->kind) {
 	case LISTEN:
 		listen_watch(e);
@@ -300,7 +305,7 @@ void endpoint_resume(struct endpoint *e)
 	}
 }
 
-void endpoint_pause(struct endpoint *e)
+void endpoint_pause(struct endpoint *e, const char *why)
 {
 	if (e->kind == INHERIT) {
 		endpoint_resume(e);
@@ -308,7 +313,7 @@ void endpoint_pause(struct endpoint *e)
 	}
 	if (e->kind == LISTEN)
 		uv_poll_stop(&e->poll);
-	say_waiting(e, "waiting for a moment, since the last session has harmed others");
+	say_waiting(e, why);
 	uv_timer_start(&e->timer, on_timer, RETRY_MAX_MS, 0);
 }
 
@@ -317,13 +322,28 @@ bool endpoint_lost(const struct endpoint *e)
 	return e->kind == LISTEN && !unix_socket_has_file(&e->listening);
 }
 
+/* Nobody gets in any more, and who waits has perhaps sent something already. */
+static void turn_away(int listening, struct foreign **f)
+{
+	int fd;
+
+	shutdown(listening, SHUT_RDWR);
+	while ((fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC)) >= 0)
+		foreign_hang_up(f, fd);
+}
+
 void endpoint_close(struct endpoint *e)
 {
-	if (e->kind == LISTEN)
+	struct foreign *f = NULL;
+
+	if (e->kind == LISTEN) {
 		uv_close((uv_handle_t *)&e->poll, on_closed);
+		turn_away(e->listening.fd, &f);
+	}
 	uv_close((uv_handle_t *)&e->timer, on_closed);
 	unix_socket_close(&e->listening);
 	if (e->fd >= 0)
-		close(e->fd);
+		foreign_hang_up(&f, e->fd);
 	e->fd = -1;
+	foreign_put(f);
 }

@@ -35,6 +35,8 @@ struct endpoint_hooks {
 	void (*waiting)(void *ctx, const char *text);
 	/* Somebody else has connected and waited for a second of the session; once in each. */
 	void (*another)(void *ctx);
+	/* After a pause: whether there may be another session; else it is asked again in a second. */
+	bool (*ready)(void *ctx);
 };
 
 /*
@@ -54,9 +56,9 @@ void endpoint_resume(struct endpoint *endpoint);
 
 /*
  * The same, after a second's pause: for a front-end whose session has cost others time, and would
- * again.
+ * again. `why` is what waiting() is told.
  */
-void endpoint_pause(struct endpoint *endpoint);
+void endpoint_pause(struct endpoint *endpoint, const char *why);
 
 /* Somebody has removed or exchanged the file of its listening socket: nobody can connect. */
 bool endpoint_lost(const struct endpoint *endpoint);

@@ -32,6 +32,7 @@ static struct rig {
 	unsigned connected, waits, others;
 	int fd; /* given away last */
 	char waiting[256];
+	bool busy;		/* there may be no session yet */
 	bool end_at_once;	/* the session ends before it has begun */
 	bool close_from_within; /* the endpoint is closed by its own hook */
 } r;
@@ -64,7 +65,12 @@ static inline void on_another(void *ctx)
 	r.others++;
 }
 
-static const struct endpoint_hooks hooks = { on_connected, on_waiting, on_another };
+static inline bool on_ready(void *ctx)
+{
+	return !r.busy;
+}
+
+static const struct endpoint_hooks hooks = { on_connected, on_waiting, on_another, on_ready };
 
 static inline int setup(void **state)
 {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Descriptors that a front-end sent: which are what, and that closing one holds up nobody. */
+#include "lingering.h"
 #include "vhost_rig.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -49,36 +48,6 @@ static void only_shared_memory_is_memory(void **state)
 	close(exe);
 }
 
-/* A connection whose close waits for data that its peer does not take; *ret_peer releases it. */
-static int lingering_socket(int *ret_peer)
-{
-	struct sockaddr_in at = { .sin_family = AF_INET,
-				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	struct linger forever = { .l_onoff = 1, .l_linger = 3600 };
-	int listener = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
-	static char bytes[1 << 16];
-	socklen_t len = sizeof(at);
-
-	assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
-	assert_int_equal(listen(listener, 1), 0);
-	assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &len), 0);
-	assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
-	*ret_peer = accept(listener, NULL, NULL);
-	close(listener);
-	while (send(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
-		;
-	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &forever, sizeof(forever)), 0);
-	return fd;
-}
-
-static void reset(int peer)
-{
-	struct linger now = { .l_onoff = 1 };
-
-	setsockopt(peer, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-	close(peer);
-}
-
 static void a_close_that_lasts_holds_up_nobody(void **state)
 {
 	struct foreign *f = NULL;
@@ -91,7 +60,32 @@ static void a_close_that_lasts_holds_up_nobody(void **state)
 	while (foreign_pending(f) > 1 && clock_ns() < end)
 		usleep(1000);
 	assert_int_equal(foreign_pending(f), 1); /* others are not held up either */
-	reset(peer);
+	lingering_reset(peer);
+	while (foreign_pending(f) && clock_ns() < end)
+		usleep(1000);
+	assert_int_equal(foreign_pending(f), 0);
+	foreign_put(f);
+}
+
+/* What was sent and not read goes with a connection, and takes as long. */
+static void nor_does_what_a_connection_still_has(void **state)
+{
+	struct foreign *f = NULL;
+	uint64_t end = clock_ns() + WAIT_NS;
+	int pair[2], empty[2], peer;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, empty), 0);
+	foreign_hang_up(&f, empty[0]);
+	assert_null(f);
+	assert_int_equal(fcntl(empty[0], F_GETFD), -1);
+	close(empty[1]);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	peer = lingering_sent(pair[1]);
+	foreign_hang_up(&f, pair[0]);
+	assert_int_equal(foreign_pending(f), 1);
+	assert_int_equal(send(pair[1], "", 1, MSG_NOSIGNAL), -1);
+	close(pair[1]);
+	lingering_reset(peer);
 	while (foreign_pending(f) && clock_ns() < end)
 		usleep(1000);
 	assert_int_equal(foreign_pending(f), 0);
@@ -106,7 +100,7 @@ static void who_goes_first_leaves_it_to_end(void **state)
 	foreign_close(&f, fd);
 	assert_int_equal(foreign_pending(f), 1);
 	foreign_put(f);
-	reset(peer);
+	lingering_reset(peer);
 	for (unsigned i = 0; i < 5000 && fcntl(fd, F_GETFD) >= 0; i++)
 		usleep(1000);
 	assert_true(fcntl(fd, F_GETFD) < 0);
@@ -132,6 +126,7 @@ int main(void)
 		cmocka_unit_test(only_an_eventfd_is_one),
 		cmocka_unit_test(only_shared_memory_is_memory),
 		cmocka_unit_test(a_close_that_lasts_holds_up_nobody),
+		cmocka_unit_test(nor_does_what_a_connection_still_has),
 		cmocka_unit_test(who_goes_first_leaves_it_to_end),
 		cmocka_unit_test(what_is_known_is_closed_at_once),
 	};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Where sessions come from: one connection at a time, retrying, inherited sockets. */
 #include "endpoint_rig.h"
+#include "lingering.h"
 
 #include <sys/eventfd.h>
 
@@ -40,7 +41,7 @@ static void one_connection_at_a_time(void **state)
 	assert_int_equal(r.others, 1);
 	close(connect_to("s"));
 	turn();
-	endpoint_pause(r.endpoint);
+	endpoint_pause(r.endpoint, "has harmed others");
 	turn_for(500);
 	assert_int_equal(r.connected + r.others, 4); /* nobody, for a moment */
 	close(a);
@@ -222,13 +223,48 @@ static void after_one_that_harmed_others_it_waits_before_it_connects_again(void 
 	assert_int_equal(open_connect("s"), 0);
 	turn();
 	assert_int_equal(r.connected, 1);
-	endpoint_pause(r.endpoint);
+	endpoint_pause(r.endpoint, "has harmed others");
 	assert_non_null(strstr(r.waiting, "has harmed others"));
 	turn_for(500);
 	assert_int_equal(r.connected, 1);
 	turn_for(1000);
 	assert_int_equal(r.connected, 2);
 	close(fd);
+}
+
+static void after_a_pause_it_waits_until_it_may_go_on(void **state)
+{
+	int fd;
+
+	assert_int_equal(open_listen("s", 0600), 0);
+	turn();
+	r.busy = true;
+	endpoint_pause(r.endpoint, "has harmed others");
+	fd = connect_to("s");
+	turn_for(2500);
+	assert_int_equal(r.connected, 0);
+	r.busy = false;
+	turn_for(1500);
+	assert_int_equal(r.connected, 1);
+	close(fd);
+}
+
+/* Nor by whoever waits in the backlog, or has left something there. */
+static void closing_is_not_held_up_by_what_was_sent(void **state)
+{
+	uint64_t began;
+	int fd, peer;
+
+	assert_int_equal(open_listen("s", 0600), 0);
+	fd = connect_to("s");
+	peer = lingering_sent(fd);
+	close(fd);
+	began = clock_ns();
+	alarm(30); /* it would be an hour */
+	close_endpoint();
+	assert_true(clock_ns() - began < 10000000000ull);
+	alarm(0);
+	lingering_reset(peer);
 }
 
 static int open_inherited(int fd)
@@ -265,7 +301,7 @@ static void an_inherited_socket_must_be_a_connected_stream(void **state)
 	endpoint_resume(r.endpoint);
 	assert_non_null(strstr(r.waiting, "no other will come"));
 	r.waiting[0] = '\0';
-	endpoint_pause(r.endpoint); /* nor is there anything to wait for */
+	endpoint_pause(r.endpoint, "has harmed others"); /* nor is there anything to wait for */
 	assert_int_equal(r.waiting[0], '\0');
 	close(pair[1]);
 	close(pipes[0]);
@@ -319,6 +355,8 @@ int main(void)
 		T(a_connection_may_find_no_descriptor_free),
 		T(a_session_that_ends_early_is_tried_again_but_not_in_a_tight_loop),
 		T(after_one_that_harmed_others_it_waits_before_it_connects_again),
+		T(after_a_pause_it_waits_until_it_may_go_on),
+		T(closing_is_not_held_up_by_what_was_sent),
 		T(an_inherited_socket_must_be_a_connected_stream),
 		T(an_endpoint_may_be_closed_at_any_moment),
 #undef T
