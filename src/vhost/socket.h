@@ -35,7 +35,7 @@ struct endpoint_hooks {
 	void (*waiting)(void *ctx, const char *text);
 	/* Somebody else has connected and waited for a second of the session; once in each. */
 	void (*another)(void *ctx);
-	/* After a pause: whether there may be another session; else it is asked again in a second. */
+	/* After a pause: may there be another session? If not it is asked again in a second. */
 	bool (*ready)(void *ctx);
 };
 

@@ -181,12 +181,12 @@ static inline void rig_handshake(void)
 	assert_false(rig_reply(&none)); /* REPLY_ACK holds from the next message on */
 }
 
-/* Descriptors of other kinds than it wants are closed by threads of their own. */
+/* Descriptors of other kinds than it wants, and unread ones, are closed by other threads. */
 static inline unsigned rig_open_fds(void)
 {
 	while (foreign_pending(rig->dev.foreign))
 		usleep(100);
-	return open_fds();
+	return open_fds_settled();
 }
 
 /* The log goes to a file meanwhile: how many lines, and how many of a level. */

@@ -469,7 +469,7 @@ static void sessions_that_break_off_leave_nothing_behind(void **state)
 		assert_int_equal(rig->ended, 1);
 		pace(n);
 	}
-	assert_int_equal(open_fds_settled(), before);
+	assert_int_equal(rig_open_fds(), before);
 	assert_int_equal(memory_mappings(), mappings);
 	close(memory);
 	close(event);
