@@ -20,7 +20,8 @@ struct foreign {
 
 struct closing {
 	struct foreign *owner;
-	int fd;
+	unsigned n;
+	int fd[];
 };
 
 /*
@@ -67,54 +68,71 @@ void foreign_put(struct foreign *f)
 		free(f);
 }
 
-static void *close_one(void *arg)
+static void *close_all(void *arg)
 {
 	struct closing *c = arg;
 
-	close(c->fd);
-	foreign_put(c->owner);
+	for (unsigned i = 0; i < c->n; i++) {
+		close(c->fd[i]);
+		foreign_put(c->owner);
+	}
 	free(c);
 	return NULL;
 }
 
-static bool close_apart(struct foreign *owner, int fd)
+/* Takes over what is in `c`, but not if it returns false. */
+static bool close_apart(struct closing *c)
 {
-	struct closing *c = malloc(sizeof(*c));
 	pthread_attr_t attr;
 	sigset_t all;
 	pthread_t thread;
 	int r;
 
-	if (!c)
-		return false;
-	*c = (struct closing){ owner, fd };
-	add_relaxed(&owner->refs, 1);
+	add_relaxed(&c->owner->refs, c->n);
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	sigfillset(&all); /* a signal that it got might never be seen */
 	pthread_attr_setsigmask_np(&attr, &all);
-	r = pthread_create(&thread, &attr, close_one, c);
+	r = pthread_create(&thread, &attr, close_all, c);
 	pthread_attr_destroy(&attr);
-	if (r) {
-		foreign_put(owner);
-		free(c);
-	}
 	return !r;
 }
 
-void foreign_close(struct foreign **f, int fd)
+/* Room for `n` descriptors of the one at *f. */
+static struct closing *closing_of(struct foreign **f, unsigned n)
 {
-	if (closes_at_once(fd)) {
-		close(fd);
-		return;
-	}
-	if (!*f) {
+	struct closing *c = malloc(sizeof(*c) + n * sizeof(c->fd[0]));
+
+	if (c && !*f) {
 		*f = malloc(sizeof(**f));
 		if (*f)
 			(*f)->refs = 1;
 	}
-	if (!*f || !close_apart(*f, fd))
-		close(fd); /* without memory or threads it has to be */
+	if (!c || !*f) {
+		free(c);
+		return NULL;
+	}
+	c->owner = *f;
+	c->n = 0;
+	return c;
+}
+
+void foreign_close(struct foreign **f, const int *fds, unsigned n)
+{
+	struct closing *c = NULL;
+
+	for (unsigned i = 0; i < n; i++) {
+		bool apart = fds[i] >= 0 && !closes_at_once(fds[i]);
+
+		if (apart && !c)
+			c = closing_of(f, n - i);
+		if (apart && c)
+			c->fd[c->n++] = fds[i];
+		else if (fds[i] >= 0)
+			close(fds[i]); /* if not at once, there is no memory */
+	}
+	if (c && !close_apart(c))
+		close_all(c); /* nor is there a thread */
 }
 
 void foreign_hang_up(struct foreign **f, int sock)
@@ -125,7 +143,7 @@ void foreign_hang_up(struct foreign **f, int sock)
 	if (!ioctl(sock, FIONREAD, &unread) && !unread)
 		close(sock);
 	else
-		foreign_close(f, sock);
+		foreign_close(f, &sock, 1);
 }
 
 unsigned foreign_pending(const struct foreign *f)

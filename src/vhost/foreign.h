@@ -3,8 +3,9 @@
  * Descriptors that a front-end sent and that nobody wants: closing one may take as long as its
  * owner likes. On FUSE, NFS and the like the kernel asks a server first, which the front-end may
  * run, and a lingering socket waits for its peer. So all but those of which it is known are closed
- * by a thread of their own. Since such a thread may never come back, they are counted, and whoever
- * has more than FOREIGN_MAX of them that do not close gets no session.
+ * by a thread of their own, together if they came together. Since such a thread may never come
+ * back, they are counted, and whoever has more than FOREIGN_MAX of them that do not close gets no
+ * session.
  */
 #ifndef RINGWAY_VHOST_FOREIGN_H
 #define RINGWAY_VHOST_FOREIGN_H
@@ -15,8 +16,11 @@
 
 struct foreign;
 
-/* Control thread. *f is made at first need, and nobody's but the caller's. Takes over `fd`. */
-void foreign_close(struct foreign **f, int fd);
+/*
+ * Control thread. *f is made at first need, and nobody's but the caller's. Takes over the
+ * descriptors; negative ones are none.
+ */
+void foreign_close(struct foreign **f, const int *fds, unsigned n);
 
 /* The same for a connected Unix socket: what its peer sent and nobody read goes with it. */
 void foreign_hang_up(struct foreign **f, int sock);

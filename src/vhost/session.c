@@ -39,6 +39,7 @@
 #define DEBT_MAX_NS	  1000000000u /* or a flood of connections would lock the port out */
 #define REST_MS		  20 /* longer than need be, so as not to wake up for each message */
 #define FOREIGN_REASON	  "descriptors that it sent do not close; end whoever serves their files"
+#define FDS_RECEIVED_MAX  253  /* SCM_MAX_FD: those without room the kernel would close, here */
 #define REPLIES_MAX	  4096 /* bytes that wait for a front-end to read them */
 
 struct session {
@@ -73,10 +74,7 @@ static void on_closed(uv_handle_t *handle)
 
 static void close_fds(struct session *s)
 {
-	for (unsigned i = 0; i < s->msg.fds; i++) {
-		if (s->msg.fd[i] >= 0)
-			foreign_close(&s->dev->foreign, s->msg.fd[i]);
-	}
+	foreign_close(&s->dev->foreign, s->msg.fd, s->msg.fds);
 	s->msg.fds = 0;
 }
 
@@ -234,7 +232,9 @@ static void act(struct session *s)
 static bool take_fds(struct session *s, struct msghdr *msg)
 {
 	struct message *m = &s->msg;
-	bool first = !s->have, good = true;
+	int more[FDS_RECEIVED_MAX];
+	unsigned n_more = 0;
+	bool first = !s->have;
 
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
 		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -246,15 +246,14 @@ static bool take_fds(struct session *s, struct msghdr *msg)
 			int fd;
 
 			memcpy(&fd, data + i * sizeof(fd), sizeof(fd));
-			if (first && m->fds < VHOST_USER_FDS_MAX) {
+			if (first && m->fds < VHOST_USER_FDS_MAX)
 				m->fd[m->fds++] = fd;
-			} else {
-				foreign_close(&s->dev->foreign, fd);
-				good = false;
-			}
+			else if (n_more < FDS_RECEIVED_MAX)
+				more[n_more++] = fd;
 		}
 	}
-	return good && !(msg->msg_flags & (MSG_CTRUNC | MSG_TRUNC));
+	foreign_close(&s->dev->foreign, more, n_more);
+	return !n_more && !(msg->msg_flags & (MSG_CTRUNC | MSG_TRUNC));
 }
 
 /* With an answer unread, a front-end's close is a reset; that is no error either. */
@@ -273,7 +272,7 @@ static size_t receive(struct session *s, void *to, size_t n)
 	union {
 		struct cmsghdr align;
 		/* An inherited socket may be one with SO_PASSCRED. */
-		char room[CMSG_SPACE(VHOST_USER_FDS_MAX * sizeof(int)) +
+		char room[CMSG_SPACE(FDS_RECEIVED_MAX * sizeof(int)) +
 			  CMSG_SPACE(sizeof(struct ucred))];
 	} control;
 	struct iovec iov = { .iov_base = to, .iov_len = n };

@@ -59,18 +59,26 @@ static inline void rig_start(void)
 			 0);
 }
 
+/* Descriptors of other kinds than it wants, and unread ones, are closed by other threads. */
+static inline void rig_settle(void)
+{
+	while (foreign_pending(rig->dev.foreign))
+		usleep(100);
+}
+
 /* The same; whatever there was is closed first. */
 static inline void rig_connect(void)
 {
 	if (rig->fd >= 0)
 		close(rig->fd);
 	rig_turn();
+	rig_settle();
 	rig_start();
 }
 
 static inline void rig_send_raw(const void *bytes, size_t n, const int *fds, unsigned n_fds)
 {
-	char control[CMSG_SPACE(16 * sizeof(int))] = { 0 };
+	char control[CMSG_SPACE(253 * sizeof(int))] = { 0 };
 	struct iovec iov = { .iov_base = (void *)bytes, .iov_len = n };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 
@@ -181,11 +189,9 @@ static inline void rig_handshake(void)
 	assert_false(rig_reply(&none)); /* REPLY_ACK holds from the next message on */
 }
 
-/* Descriptors of other kinds than it wants, and unread ones, are closed by other threads. */
 static inline unsigned rig_open_fds(void)
 {
-	while (foreign_pending(rig->dev.foreign))
-		usleep(100);
+	rig_settle();
 	return open_fds_settled();
 }
 

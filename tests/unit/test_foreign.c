@@ -55,8 +55,8 @@ static void a_close_that_lasts_holds_up_nobody(void **state)
 	int peer, fd = lingering_socket(&peer), other = open("/dev/null", O_RDWR);
 
 	assert_int_equal(foreign_pending(f), 0);
-	foreign_close(&f, fd);
-	foreign_close(&f, other);
+	foreign_close(&f, &fd, 1);
+	foreign_close(&f, &other, 1);
 	while (foreign_pending(f) > 1 && clock_ns() < end)
 		usleep(1000);
 	assert_int_equal(foreign_pending(f), 1); /* others are not held up either */
@@ -97,7 +97,7 @@ static void who_goes_first_leaves_it_to_end(void **state)
 	struct foreign *f = NULL;
 	int peer, fd = lingering_socket(&peer);
 
-	foreign_close(&f, fd);
+	foreign_close(&f, &fd, 1);
 	assert_int_equal(foreign_pending(f), 1);
 	foreign_put(f);
 	lingering_reset(peer);
@@ -114,8 +114,7 @@ static void what_is_known_is_closed_at_once(void **state)
 	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
 	fds[2] = eventfd(0, EFD_CLOEXEC);
 	fds[3] = memory_fd(4096);
-	for (unsigned i = 0; i < 4; i++)
-		foreign_close(&f, fds[i]);
+	foreign_close(&f, fds, 4);
 	assert_int_equal(open_fds(), before);
 	assert_null(f);
 }

@@ -4,6 +4,7 @@
  * be mapped, and descriptors counted over thousands of messages. What is expected of a request is
  * written down here once more, from the protocol's document and not from the table under test.
  */
+#include "lingering.h"
 #include "session_rig.h"
 
 #include <sys/vfs.h>
@@ -95,7 +96,7 @@ static void try_one(uint32_t request, uint32_t size, unsigned fds)
 static void each_request_with_each_payload_and_number_of_descriptors(void **state)
 {
 	static const unsigned fds[] = { 0, 1, 2, 8, 9, 16 };
-	unsigned before = open_fds_settled();
+	unsigned before = rig_open_fds();
 
 	for (uint32_t request = 0; request < 64; request++) {
 		struct expected e = expect(request);
@@ -112,7 +113,7 @@ static void each_request_with_each_payload_and_number_of_descriptors(void **stat
 	rig->fd = -1;
 	rig_turn();
 	device_reset(&rig->dev);
-	assert_int_equal(open_fds_settled(), before);
+	assert_int_equal(rig_open_fds(), before);
 }
 
 /* DPDK 1407b0752e, 612e17cf6d: too strict, and not strict enough, about these. */
@@ -130,19 +131,19 @@ static void no_descriptor_is_a_promise_in_both_directions(void **state)
 	for (unsigned i = 0; i < ARRAY_SIZE(ids); i++) {
 		rig_handshake();
 		assert_int_equal(rig_u64(ids[i], none), 0);
-		before = open_fds_settled();
+		before = rig_open_fds();
 		rig_send(ids[i], &none, sizeof(none), fd, 1);
 		assert_int_equal(rig->ended, 1);
-		assert_int_equal(open_fds_settled(), before - 1);
+		assert_int_equal(rig_open_fds(), before - 1);
 		rig_handshake();
 		rig_send(ids[i], &some, sizeof(some), NULL, 0);
 		assert_int_equal(rig->ended, 1);
 		for (unsigned n = 2; n <= 8; n++) {
 			rig_handshake();
-			before = open_fds_settled();
+			before = rig_open_fds();
 			rig_send(ids[i], &some, sizeof(some), fd, n);
 			assert_int_equal(rig->ended, 1);
-			assert_int_equal(open_fds_settled(), before - 1);
+			assert_int_equal(rig_open_fds(), before - 1);
 		}
 	}
 	for (unsigned i = 0; i < 8; i++)
@@ -366,14 +367,14 @@ static void good_and_bad_descriptors_are_all_closed_in_the_end(void **state)
 	rig_handshake();
 	assert_int_equal(rig_fd(VHOST_USER_SET_VRING_KICK, 1, event), 0);
 	assert_int_equal(rig_fd(VHOST_USER_SET_VRING_CALL, 1, event), 0);
-	before = open_fds_settled();
+	before = rig_open_fds();
 	for (unsigned i = 0; i < ARRAY_SIZE(ids); i++) {
 		for (unsigned n = 0; n < ROUNDS; n++, pace(n)) {
 			bool bad = n & 1;
 
 			assert_int_equal(rig_fd(ids[i], 1, bad ? pipes[1] : event) != 0, bad);
 		}
-		assert_int_equal(open_fds_settled(), before);
+		assert_int_equal(rig_open_fds(), before);
 	}
 	close(event);
 	close(pipes[0]);
@@ -445,11 +446,33 @@ static void sizes_sent_again_and_again_cost_nothing(void **state)
 	assert_int_equal(rig->dev.rings, 1);
 }
 
+/* Those for which there was no room the kernel would close, in the thread that receives. */
+static void more_descriptors_than_it_takes_hold_up_nobody(void **state)
+{
+	int fd[24], peer[24];
+
+	for (unsigned i = 0; i < ARRAY_SIZE(fd); i++)
+		fd[i] = lingering_socket(&peer[i]);
+	rig_handshake();
+	rig_send_flags(VHOST_USER_SET_MEM_TABLE, NEED, zeros, 8, fd, ARRAY_SIZE(fd));
+	for (unsigned i = 0; i < ARRAY_SIZE(fd); i++)
+		close(fd[i]);
+	alarm(30); /* it would be an hour */
+	rig_turn();
+	alarm(0);
+	assert_int_equal(rig->ended, 1);
+	assert_non_null(strstr(rig->reason, "too many descriptors"));
+	assert_true(foreign_pending(rig->dev.foreign) > 0);
+	for (unsigned i = 0; i < ARRAY_SIZE(fd); i++)
+		lingering_reset(peer[i]);
+	rig_settle();
+}
+
 static void sessions_that_break_off_leave_nothing_behind(void **state)
 {
 	struct vhost_user_memory table = { .regions = 1, .region = { good } };
 	int memory = memory_fd(MEMORY_SIZE), event = eventfd(0, EFD_CLOEXEC);
-	unsigned before = open_fds_settled(), mappings = memory_mappings();
+	unsigned before = rig_open_fds(), mappings = memory_mappings();
 
 	for (unsigned n = 0; n < 2000; n++) {
 		uint8_t half[14] = { VHOST_USER_SET_VRING_KICK, 0, 0, 0, 1, 0, 0, 0, 8 };
@@ -497,6 +520,7 @@ int main(void)
 		T(memory_sent_again_and_again_is_mapped_once),
 		T(descriptors_of_refused_requests_are_closed),
 		T(sizes_sent_again_and_again_cost_nothing),
+		T(more_descriptors_than_it_takes_hold_up_nobody),
 		T(sessions_that_break_off_leave_nothing_behind),
 #undef T
 	};
