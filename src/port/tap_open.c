@@ -137,11 +137,12 @@ static int attach_error(const char *name, bool existed, int r, struct error *err
 				"add dev %s mode tap user NAME', or give ringway CAP_NET_ADMIN "
 				"(and --keep-net-admin if it runs already)",
 				name, name);
-		return error_set(err, -r,
-				 "no right to make the device %s: have root say 'ip tuntap add dev "
-				 "%s mode tap user NAME', or give ringway CAP_NET_ADMIN (and "
-				 "--keep-net-admin if it runs already)",
-				 name, name);
+		return error_set(
+			err, -r,
+			"no device %s here and no right to make it: say 'ip -n NETNS link set %s "
+			"netns 1' if it was moved, or 'ip tuntap add dev %s mode tap user NAME', "
+			"as root; or give CAP_NET_ADMIN (and --keep-net-admin)",
+			name, name, name);
 	case EBUSY:
 		return error_set(
 			err, -r,

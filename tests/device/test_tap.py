@@ -488,6 +488,7 @@ def test_rights(tap, binary, folder):
     try:
         with tap.test("without rights: a device of the user's own works, all else is refused with a remedy"):
             switch.refuse(["t", "tap", "dev=rwt0"], "no right to make", "ip tuntap add dev rwt0 mode tap user")
+            switch.refuse(["t", "tap", "dev=rwt0"], "if it was moved", "ip -n NETNS link set rwt0 netns 1")
             with persistent("rwt0", "mode", "tap", "user", NOBODY + 1):
                 switch.refuse(["t", "tap", "dev=rwt0"], "another user", "ip tuntap add dev rwt0 mode tap user")
             for kind in ([], ["multi_queue"]):
