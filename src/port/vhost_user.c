@@ -153,6 +153,15 @@ static void log_up(struct vhost_user_port *p)
 	log_event(LOG_INFO, &p->port.log, "up: %s", names);
 }
 
+/* All rings of a guest lose their places together: one line is enough. */
+static void log_lost(struct vhost_user_port *p, const struct vhost_ring *ring)
+{
+	int broken = device_broken_ring(&p->dev);
+
+	if (ring->vq.lost && broken == (int)ring->index)
+		log_event(LOG_WARN, &p->port.log, VHOST_USER_RING_LOST, broken);
+}
+
 static void ring_changed(struct vhost_device *dev, struct vhost_ring *ring)
 {
 	struct vhost_user_port *p = port_of_device(dev);
@@ -163,6 +172,7 @@ static void ring_changed(struct vhost_device *dev, struct vhost_ring *ring)
 		rx_changed(p);
 	call_once(p, ring->index / 2);
 	log_up(p);
+	log_lost(p, ring);
 }
 
 /* Sessions */

@@ -9,6 +9,11 @@
 #include "vhost/session.h"
 #include "vhost/socket.h"
 
+/* What the log and `show` say of a ring, by its index. */
+#define VHOST_USER_RING_LOST                                                                    \
+	"ring %d is packed and begins where its buffers are used already, as after a crash of " \
+	"the switch; reset the guest's device: reboot it, or bind its driver anew"
+
 /* The rx rings that run; replaced as a whole (RCU) when one starts or stops. */
 struct rx_set {
 	struct rcu_item rcu;

@@ -87,9 +87,7 @@ static void report_state(struct vhost_user_port *p, struct port_report *ret)
 		ret->state = "broken";
 		snprintf(ret->reason, sizeof(ret->reason),
 			 dev->ring[broken]->vq.lost
-				 ? "ring %d is packed and begins where its buffers are used "
-				   "already, as after a crash of the switch; reset the guest's "
-				   "device: reboot it, or bind its driver anew"
+				 ? VHOST_USER_RING_LOST
 				 : "ring %d: what the guest made available makes no sense; reset "
 				   "the guest's driver",
 			 broken);

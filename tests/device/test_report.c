@@ -3,9 +3,11 @@
 #include "harness.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -156,6 +158,33 @@ static void limits_are_told_and_how_often_each_was_met(void **state)
 	assert_in_range(rig_refused(rig, 0, "log_max"), 1, 30);
 }
 
+static int log_file;
+
+/* A switch whose log can be read. */
+static int setup_with_log(void **state)
+{
+	int r, own = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+
+	log_file = memfd_create("log", MFD_CLOEXEC);
+	if (own < 0 || log_file < 0 || dup2(log_file, STDERR_FILENO) < 0)
+		return -1;
+	r = rig_setup(state);
+	dup2(own, STDERR_FILENO);
+	close(own);
+	return r;
+}
+
+static int teardown_with_log(void **state)
+{
+	char log[4096] = "";
+	int r = rig_teardown(state);
+
+	if (r && pread(log_file, log, sizeof(log) - 1, 0) > 0)
+		print_error("its log: %s\n", log);
+	close(log_file);
+	return r;
+}
+
 /* As QEMU does after a crash of the back-end: it says where the ring was when it began. */
 static void a_packed_ring_that_lost_its_place_says_so(void **state)
 {
@@ -164,6 +193,8 @@ static void a_packed_ring_that_lost_its_place_says_so(void **state)
 	struct rig *rig = *state;
 	struct driver *d = rig_open(rig, 0, &packed);
 	struct driver_ring *tx = &d->ring[DRIVER_TX(0)];
+	static const char said[] = "warn p0: ring 1 is packed";
+	char log[4096] = "", *line;
 	struct error err;
 	uint32_t base, wrong;
 
@@ -175,6 +206,11 @@ static void a_packed_ring_that_lost_its_place_says_so(void **state)
 	assert_int_equal(driver_ring_start(d, DRIVER_TX(0), ring_base(tx), &err), 0);
 	expect(rig, 0, "broken", "ring 1 is packed");
 	expect(rig, 0, "broken", "reset the guest's device");
+	assert_true(pread(log_file, log, sizeof(log) - 1, 0) > 0);
+	line = strstr(log, said);
+	assert_non_null(line);
+	assert_non_null(strstr(line, "reset the guest's device"));
+	assert_null(strstr(line + 1, said));
 	assert_int_equal(driver_ring_stop(d, DRIVER_TX(0), &wrong, &err), 0);
 	assert_int_equal(driver_ring_start(d, DRIVER_TX(0), base, &err), 0);
 	expect(rig, 0, "up", "");
@@ -542,7 +578,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(each_state_says_why_nothing_passes),
 		CASE(limits_are_told_and_how_often_each_was_met),
-		CASE(a_packed_ring_that_lost_its_place_says_so),
+		cmocka_unit_test_setup_teardown(a_packed_ring_that_lost_its_place_says_so,
+						setup_with_log, teardown_with_log),
 		CASE(a_front_end_that_waits_for_another_is_told_of),
 		CASE(the_last_error_is_kept),
 		CASE(who_leaves_for_want_of_features_is_told_to_start_anew),
