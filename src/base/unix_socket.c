@@ -33,7 +33,7 @@ static struct sockaddr_un address(const char *path)
 	return addr;
 }
 
-int unix_socket_connect(const char *path, int flags)
+static int connect_as(int type, const char *path)
 {
 	struct sockaddr_un addr;
 	int fd, r;
@@ -41,7 +41,7 @@ int unix_socket_connect(const char *path, int flags)
 	if (strlen(path) > UNIX_PATH_MAX)
 		return -ENAMETOOLONG;
 	addr = address(path);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
+	fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
 	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr))) {
@@ -50,6 +50,11 @@ int unix_socket_connect(const char *path, int flags)
 		return r;
 	}
 	return fd;
+}
+
+int unix_socket_connect(const char *path, int flags)
+{
+	return connect_as(SOCK_STREAM | flags, path);
 }
 
 static int make_error(const char *path, int code, struct error *err)
@@ -88,10 +93,11 @@ int unix_socket_remove_stale(const char *path, struct error *err)
 		return error_set(err, EEXIST,
 				 "%s exists and is no socket; remove it or choose another path",
 				 path);
-	r = unix_socket_connect(path, SOCK_NONBLOCK);
+	/* Of another type: refused as such if there is somebody, who does not see it. */
+	r = connect_as(SOCK_DGRAM, path);
 	if (r >= 0)
 		close(r);
-	if (r >= 0 || r == -EAGAIN) /* its backlog is full: it has one */
+	if (r >= 0 || r == -EPROTOTYPE)
 		return error_set(err, EADDRINUSE, "somebody listens at %s already", path);
 	if (r != -ECONNREFUSED)
 		return error_set(err, -r, "cannot tell whether somebody listens at %s: %s", path,

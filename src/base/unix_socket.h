@@ -32,15 +32,15 @@ int unix_socket_connect(const char *path, int flags);
 
 /*
  * Removes the socket that a crash has left at `path`, and nothing else. 0 (it is gone, or was not
- * there) or a negative errno with `err` filled: EADDRINUSE (somebody answers there), EEXIST (a file
+ * there) or a negative errno with `err` filled: EADDRINUSE (somebody has it open), EEXIST (a file
  * that is no socket), or why neither can be told.
  */
 int unix_socket_remove_stale(const char *path, struct error *err);
 
 /*
  * Listens at `path` with exactly this mode, whatever the umask, and group ((gid_t)-1: not changed).
- * A socket at which nobody answers is replaced. 0 or a negative errno with `err` filled, and then
- * no file is left: EADDRINUSE (somebody answers there), EEXIST (a file that is no socket is there
+ * A socket that nobody has open is replaced. 0 or a negative errno with `err` filled, and then
+ * no file is left: EADDRINUSE (somebody has it open), EEXIST (a file that is no socket is there
  * and is left alone), ENOENT (no such directory), ... Control thread: the umask is changed briefly.
  */
 int unix_socket_listen(const char *path, mode_t mode, gid_t group, int backlog,

@@ -103,9 +103,24 @@ static int port_start_later(struct daemon *d, struct port *port, struct error *e
 	return r;
 }
 
+/* Two at one socket would be each other's front-ends, or one would wait for the other's end. */
+static int check_unused(struct daemon *d, const char *key, const char *path, struct error *err)
+{
+	struct port *port;
+
+	for (unsigned at = 0; (port = daemon_next_port(d, &at));) {
+		if (port->path && !strcmp(port->path, path))
+			return error_set(err, EADDRINUSE,
+					 "%s=%.107s is port '%s' already; choose another path, or "
+					 "delete that port",
+					 key, path, port->name);
+	}
+	return 0;
+}
+
 /* What is given at the start says where ports may be; what comes later must keep to that. */
-static int check_dirs(struct daemon *d, const struct port_option *options, unsigned n,
-		      struct error *err)
+static int check_paths(struct daemon *d, const struct port_option *options, unsigned n,
+		       struct error *err)
 {
 	struct confinement *c = &d->confinement;
 
@@ -114,6 +129,8 @@ static int check_dirs(struct daemon *d, const struct port_option *options, unsig
 
 		if (!*path || (strcmp(key, "listen") != 0 && strcmp(key, "connect") != 0))
 			continue;
+		if (check_unused(d, key, path, err))
+			return -EADDRINUSE;
 		if (!d->running && dirs_add_of(&c->dirs, path, err))
 			return -ENOMEM;
 		if (d->running && !c->off && !dirs_hold(&c->dirs, path))
@@ -146,7 +163,7 @@ static int create_port(struct daemon *d, const struct port_ops *ops, const char 
 
 	if (r < 0)
 		return r;
-	r = check_dirs(d, options, n, err);
+	r = check_paths(d, options, n, err);
 	if (r >= 0)
 		r = ops->create(&d->env, name, options, n, ret, err);
 	words_free(&words);

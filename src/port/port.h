@@ -182,7 +182,8 @@ struct port {
 	uint64_t serial; /* never used twice, unlike index and address; set by switch_add() */
 	/* Copies addressed to it that never reached a ring; many writers (add_relaxed). */
 	uint64_t egress_dropped[DROP_COUNT];
-	char *options; /* as given, canonical "key=value ...", for `save`; owned */
+	char *options;	  /* as given, canonical "key=value ...", for `save`; owned */
+	const char *path; /* of the socket that it listens at or connects to; NULL: none */
 	struct log_source log;
 };
 

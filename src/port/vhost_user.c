@@ -466,6 +466,7 @@ static int vhost_user_create(const struct port_env *env, const char *name,
 		r = check_options(p, has_mode, err);
 	if (r)
 		goto release;
+	p->port.path = p->config.listen ? p->config.listen : p->config.connect;
 	*ret = &p->port;
 	return 0;
 release:

@@ -41,7 +41,7 @@ struct endpoint_hooks {
 
 /*
  * Starts listening or connecting. 0 or a negative errno with `err` filled: ENAMETOOLONG (longer
- * than 107 bytes), EADDRINUSE (somebody answers there), EEXIST (a file that is no socket is there
+ * than 107 bytes), EADDRINUSE (somebody has it open), EEXIST (a file that is no socket is there
  * and is left alone), EACCES ... A stale socket is replaced.
  */
 int endpoint_open(uv_loop_t *loop, const struct endpoint_config *config,

@@ -348,6 +348,16 @@ def test_ports(tap, place):
             place.expect(0, "port", "add", "vm1", "vhost-user", f"listen={listen}")
             check("removed" not in place.show("port", "vm1")[0]["reason"], "it is there again")
         place.expect(0, "port", "del", "vm1")
+    with tap.test("a socket that is another port's is refused, by that port's name, to listen at and to connect to"):
+        far = place.folder / "far.sock"
+        place.expect(0, "port", "add", "vm1", "vhost-user", f"listen={listen}")
+        place.expect(0, "port", "add", "vm2", "vhost-user", f"connect={far}")
+        for key, (path, owner) in itertools.product(("listen", "connect"), ((listen, "vm1"), (far, "vm2"))):
+            said = place.expect(1, "port", "add", "vm3", "vhost-user", f"{key}={path}")
+            check(f"{path} is port '{owner}' already" in said, said)
+        check([row["state"] for row in place.show("port")] == ["waiting"] * 2, str(place.show("port")))
+        for name in ("vm1", "vm2"):
+            place.expect(0, "port", "del", name)
     with tap.test("MTUs that differ are told, those that are alike or not known are not"):
         for number, mtu in enumerate((0, 1500, 9000)):
             place.expect(0, "port", "add", f"p{number}", "vhost-user", f"listen={place.folder}/p{number}", f"mtu={mtu}")

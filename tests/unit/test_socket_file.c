@@ -86,8 +86,11 @@ static void only_stale_sockets_are_replaced(void **state)
 	int fd = foreign("s", true);
 
 	assert_true(answers("s"));
+	close(accept(fd, NULL, NULL));
 	assert_int_equal(open_listen("s", 0600), -EADDRINUSE);
 	assert_true(exists("s"));
+	assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+	assert_int_equal(accept(fd, NULL, NULL), -1); /* who listens there saw nobody come */
 	close(fd);
 	assert_false(answers("s"));
 	assert_int_equal(open_listen("s", 0600), 0);
