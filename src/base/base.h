@@ -43,6 +43,9 @@
 #define instantiated __attribute__((always_inline)) inline
 #endif
 
+/* For messages: "%u port%s", n, plural_s(n). */
+#define plural_s(n) ((n) == 1 ? "" : "s")
+
 #define prefetch(p)	  __builtin_prefetch((p), 0, 3)
 #define prefetch_write(p) __builtin_prefetch((p), 1, 3)
 

@@ -61,8 +61,8 @@ static void write_line(const char *line, int len)
 
 	if (lost) {
 		int n = snprintf(told, sizeof(told),
-				 "warn ringway: %lu lines lost, the log could not be written\n",
-				 lost);
+				 "warn ringway: %lu line%s lost, the log could not be written\n",
+				 lost, plural_s(lost));
 
 		if (write_now(told, n))
 			lost = 0;
@@ -78,8 +78,8 @@ void log_end(struct log_source *source)
 	if (!source->untold)
 		return;
 	write_line(line,
-		   snprintf(line, sizeof(line), "warn %.31s: %u lines left out, of too many\n",
-			    source->name, source->untold));
+		   snprintf(line, sizeof(line), "warn %.31s: %u line%s left out, of too many\n",
+			    source->name, source->untold, plural_s(source->untold)));
 	source->untold = 0;
 	cds_list_del(&source->node);
 }

@@ -121,8 +121,10 @@ static void print_traffic(const json_t *port, const char *side)
 {
 	const json_t *counters = json_object_get(port, side);
 
-	printf("  %-8s %" JSON_INTEGER_FORMAT " frames, %" JSON_INTEGER_FORMAT " bytes\n", side,
-	       number_of(counters, "frames"), number_of(counters, "bytes"));
+	json_int_t frames = number_of(counters, "frames");
+
+	printf("  %-8s %" JSON_INTEGER_FORMAT " frame%s, %" JSON_INTEGER_FORMAT " bytes\n", side,
+	       frames, plural_s(frames), number_of(counters, "bytes"));
 }
 
 static bool has_faults(const json_t *port)
@@ -196,12 +198,14 @@ static void tell_unlike_mtus(const json_t *rows)
 
 static void tell_room(const json_t *result, const json_t *rows)
 {
+	json_int_t max = number_of(result, "ports_max");
 	json_int_t refused = number_of(result, "ports_refused");
 
-	printf("\n%zu of %" JSON_INTEGER_FORMAT " ports (--ports-max)", json_array_size(rows),
-	       number_of(result, "ports_max"));
+	printf("\n%zu of %" JSON_INTEGER_FORMAT " port%s (--ports-max)", json_array_size(rows), max,
+	       plural_s(max));
 	if (refused)
-		printf("; %" JSON_INTEGER_FORMAT " more were refused", refused);
+		printf("; %" JSON_INTEGER_FORMAT " more %s refused", refused,
+		       refused == 1 ? "was" : "were");
 	putchar('\n');
 }
 

@@ -165,8 +165,8 @@ int kit_drain(struct kit *k, struct driver *d, unsigned index)
 		if (r->broken)
 			return kit_fail(k, "ring %u: %s", index, r->broken);
 		if (clock_ns() > end || channel_closed(d->fe.sock, 0))
-			return kit_fail(k, "ring %u: %u buffers did not come back%s", index,
-					ring_outstanding(r),
+			return kit_fail(k, "ring %u: %u buffer%s did not come back%s", index,
+					ring_outstanding(r), plural_s(ring_outstanding(r)),
 					clock_ns() > end ? "" : ": it closed the connection");
 		usleep(50);
 	}

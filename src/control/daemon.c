@@ -148,7 +148,8 @@ static int no_more_ports(struct daemon *d, struct error *err)
 	unsigned max = d->sw.ports_max;
 
 	d->ports_refused++;
-	return error_set(err, ENOSPC, "the switch has %u ports; delete one first%s", max,
+	return error_set(err, ENOSPC, "the switch has %u port%s; delete one first%s", max,
+			 plural_s(max),
 			 max < PORTS_MAX ? ", or start it with a higher --ports-max" : "");
 }
 
@@ -517,7 +518,7 @@ static void serve(struct daemon *d, unsigned n_ports, const char *control)
 	unsigned workers = pool_workers(d->pool);
 
 	log_event(LOG_INFO, NULL, "ready: %u worker%s, %u port%s, control socket %s", workers,
-		  workers == 1 ? "" : "s", n_ports, n_ports == 1 ? "" : "s", control);
+		  plural_s(workers), n_ports, plural_s(n_ports), control);
 	notify_send("READY=1");
 	uv_run(&d->loop, UV_RUN_DEFAULT);
 	notify_send("STOPPING=1");

@@ -178,7 +178,7 @@ static int tap_create(const struct port_env *env, const char *name,
 	for (unsigned i = 0; i < p->queues && !r; i++) {
 		p->queue[i] = queue_new(p, i);
 		if (!p->queue[i])
-			r = error_set(err, ENOMEM, "no memory for %u queues", p->queues);
+			r = error_no_memory(err);
 	}
 	if (r) {
 		port_release(&p->port.rcu);

@@ -89,12 +89,13 @@ HANDLER(set_mem_table)
 	int r = 0;
 
 	if (n > VHOST_USER_MEM_TABLE_MAX || m->fds != n)
-		return error_set(err, EPROTO, "%u memory regions with %u descriptors", n, m->fds);
+		return error_set(err, EPROTO, "%u memory region%s with %u descriptor%s", n,
+				 plural_s(n), m->fds, plural_s(m->fds));
 	if (m->header.size !=
 		    offsetof(struct vhost_user_memory, region) + n * sizeof(table->region[0]) &&
 	    m->header.size != sizeof(*table))
-		return error_set(err, EPROTO, "%u bytes are no table of %u memory regions",
-				 m->header.size, n);
+		return error_set(err, EPROTO, "%u bytes are no table of %u memory region%s",
+				 m->header.size, n, plural_s(n));
 	while (mapped < n && !r) {
 		struct guest_region_desc desc = region_desc(&table->region[mapped]);
 
@@ -295,8 +296,8 @@ int message_check_header(const struct vhost_user_header *h, struct error *err)
 				 "side a front-end?",
 				 type->name, h->request);
 	if (h->size < type->size_min || h->size > type->size_max)
-		return error_set(err, EPROTO, "%s (%u): payload of %u bytes", type->name,
-				 h->request, h->size);
+		return error_set(err, EPROTO, "%s (%u): payload of %u byte%s", type->name,
+				 h->request, h->size, plural_s(h->size));
 	return 0;
 }
 
@@ -308,8 +309,8 @@ int message_check(const struct message *m, struct error *err)
 	if (type->flags & MESSAGE_NOFD)
 		min = max = !(m->payload.u64 & VHOST_USER_VRING_NOFD);
 	if (m->fds < min || m->fds > max)
-		return error_set(err, EPROTO, "%s (%u): %u descriptors", type->name,
-				 m->header.request, m->fds);
+		return error_set(err, EPROTO, "%s (%u): %u descriptor%s", type->name,
+				 m->header.request, m->fds, plural_s(m->fds));
 	return 0;
 }
 

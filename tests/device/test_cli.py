@@ -492,10 +492,12 @@ def test_room(tap, place):
             f"port add vm{i} vhost-user listen={place.folder}/vm{i}.sock\n" for i in range(3)))
         check("room.conf:4: the switch has 2 ports; delete one first, or start it with a higher --ports-max"
               in place.expect(1, "run", "--ports-max", "2", "-f", config), "the command line has not the last word")
+        said = place.expect(1, "run", "--ports-max", "1", "-f", config)
+        check("the switch has 1 port; delete" in said, said)
         switch = place.start("-f", config)
         another = ("port", "add", "vm3", "vhost-user", f"listen={place.folder}/vm3.sock")
         check("the switch has 3 ports" in place.expect(1, *another), "one too many")
-        check("3 of 3 ports (--ports-max); 1 more were refused" in place.expect(0, "show"), place.expect(0, "show"))
+        check("3 of 3 ports (--ports-max); 1 more was refused" in place.expect(0, "show"), place.expect(0, "show"))
         place.expect(0, "port", "del", "vm1")
         place.expect(0, *another)
         shown = json.loads(place.expect(0, "show", "--json"))
