@@ -21,10 +21,10 @@ static const char help[] =
 	"\n"
 	"  port     state, why a port carries nothing, limits, counters, drops by reason,\n"
 	"           what else was refused, to its peer and at the control socket\n"
-	"  queue    virtqueues: state, size, frames, segments, held, kicks, calls; the worker\n"
-	"           that has it, the load that it is (as a part of a CPU), how often it was\n"
-	"           moved to another worker, whether it is polled or armed (waits for a kick),\n"
-	"           and the mean time between arrivals\n"
+	"  queue    virtqueues: state, format (split or packed), size, frames, segments, held,\n"
+	"           kicks, calls; the worker that has it, the load that it is (as a part of a\n"
+	"           CPU), how often it was moved to another worker, whether it is polled or\n"
+	"           armed (waits for a kick), and the mean time between arrivals\n"
 	"  fdb      learned addresses and the ports behind which they are\n"
 	"  worker   datapath threads: CPU it is pinned to, CPU time used, frames moved, bursts in\n"
 	"           which they came, sleeps for want of work, queues it serves, how many of\n"
@@ -260,8 +260,10 @@ static void show_queues(const json_t *result, const json_t *rows)
 {
 	struct table t;
 
-	table_begin(&t, "PORT|>QUEUE|DIR|STATE|>SIZE|>FRAMES|>BYTES|>SEGMENTS|>HELD|>KICKS|>CALLS|>"
-			"WORKER|>LOAD/%|>MOVES|WAITS|>GAP/US");
+	table_begin(
+		&t,
+		"PORT|>QUEUE|DIR|STATE|FORMAT|>SIZE|>FRAMES|>BYTES|>SEGMENTS|>HELD|>KICKS|>CALLS|>"
+		"WORKER|>LOAD/%|>MOVES|WAITS|>GAP/US");
 	for (size_t i = 0; i < json_array_size(rows); i++) {
 		const json_t *row = json_array_get(rows, i);
 
@@ -269,6 +271,7 @@ static void show_queues(const json_t *result, const json_t *rows)
 		number_cell(&t, row, "queue");
 		table_cell(&t, "%s", text_of(row, "direction"));
 		table_cell(&t, "%s", text_of(row, "state"));
+		table_cell(&t, "%s", *text_of(row, "format") ? text_of(row, "format") : "-");
 		if (number_of(row, "size"))
 			number_cell(&t, row, "size");
 		else

@@ -7,7 +7,7 @@
 
 #include "base/base.h"
 
-#define TABLE_COLUMNS_MAX 16
+#define TABLE_COLUMNS_MAX 17
 
 struct table {
 	unsigned columns;

@@ -106,16 +106,19 @@ static json_t *queue_row(struct daemon *d, const struct port *port, const struct
 	const struct queue_load idle = { 0 }, *load = q->ingress ? &q->ingress->load : &idle;
 	uint64_t gap = worker < 0 ? 0 : load_relaxed(&q->ingress->poll.gap);
 
-	return json_pack(
-		"{s:s, s:i, s:s, s:s, s:i, s:I, s:I, s:I, s:i, s:I, s:I, s:o, s:f, s:i, s:o, s:o}",
-		"port", port->name, "queue", (int)q->queue, "direction", q->tx ? "tx" : "rx",
-		"state", q->state, "size", (int)q->size, "frames", (json_int_t)q->frames, "bytes",
-		(json_int_t)q->bytes, "segments", (json_int_t)q->segments, "held", (int)held,
-		"kicks", (json_int_t)q->kicks, "calls", (json_int_t)q->calls, "worker",
-		worker < 0 ? json_null() : json_integer(worker), "load", load->load / 1000.0,
-		"moves", (int)load->moves, "armed",
-		worker < 0 ? json_null() : json_boolean(load_relaxed(&q->ingress->armed)), "gap_ns",
-		gap ? json_integer((json_int_t)(gap * 1000 / clock_cycles_per_us())) : json_null());
+	return json_pack("{s:s, s:i, s:s, s:s, s:s?, s:i, s:I, s:I, s:I, s:i, s:I, s:I, s:o, s:f, "
+			 "s:i, s:o, s:o}",
+			 "port", port->name, "queue", (int)q->queue, "direction",
+			 q->tx ? "tx" : "rx", "state", q->state, "format", q->format, "size",
+			 (int)q->size, "frames", (json_int_t)q->frames, "bytes",
+			 (json_int_t)q->bytes, "segments", (json_int_t)q->segments, "held",
+			 (int)held, "kicks", (json_int_t)q->kicks, "calls", (json_int_t)q->calls,
+			 "worker", worker < 0 ? json_null() : json_integer(worker), "load",
+			 load->load / 1000.0, "moves", (int)load->moves, "armed",
+			 worker < 0 ? json_null() : json_boolean(load_relaxed(&q->ingress->armed)),
+			 "gap_ns",
+			 gap ? json_integer((json_int_t)(gap * 1000 / clock_cycles_per_us()))
+			     : json_null());
 }
 
 static int append_port(struct daemon *d, struct port *port, json_t *rows)

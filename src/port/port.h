@@ -71,10 +71,11 @@ struct port_queue {
 
 /* One row of `show queue`. */
 struct queue_report {
-	unsigned queue;	   /* vhost ring index */
-	bool tx;	   /* guest to switch */
-	const char *state; /* "stopped", "disabled", "running", "broken" */
-	unsigned size;	   /* 0: not known */
+	unsigned queue;	    /* vhost ring index */
+	bool tx;	    /* guest to switch */
+	const char *state;  /* "stopped", "disabled", "running", "broken" */
+	const char *format; /* "split", "packed"; NULL: not known, or no virtqueue */
+	unsigned size;	    /* 0: not known */
 	uint64_t frames, bytes, kicks, calls;
 	uint64_t segments; /* rx: made of some of the frames, which count as one each */
 	const struct port_queue *ingress; /* the switch's side of a tx queue; NULL for rx */

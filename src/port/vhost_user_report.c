@@ -147,6 +147,13 @@ static const char *const states[] = {
 	[VIRTQ_RUNNING] = "running", [VIRTQ_BROKEN] = "broken",
 };
 
+static const char *format_of(const struct vhost_device *dev)
+{
+	if (!dev->agreed)
+		return NULL;
+	return dev->features & BIT(VIRTIO_F_RING_PACKED) ? "packed" : "split";
+}
+
 unsigned vhost_user_report_queues(struct port *port, struct queue_report *rows, unsigned max)
 {
 	struct vhost_user_port *p = vhost_user_port(port);
@@ -163,6 +170,7 @@ unsigned vhost_user_report_queues(struct port *port, struct queue_report *rows, 
 				.queue = i,
 				.tx = i & 1,
 				.state = states[virtq_state(&ring->vq)],
+				.format = format_of(&p->dev),
 				.size = ring->size,
 				.frames = load_relaxed(&ring->vq.stats.frames),
 				.bytes = load_relaxed(&ring->vq.stats.bytes),

@@ -410,10 +410,14 @@ def test_show(tap, place):
         check([row["worker"] for row in place.show("worker")] == [0, 1], "there should be two workers")
         check("waiting" in place.expect(0, "show", "port", "vm1"), "it does not say what the port waits for")
         check("mode=0600" in place.expect(0, "show", "port", "vm1"), "it does not say who may connect")
+    command = [place.binary, "bench", "load", "--a", f"{place.folder}/vm1.sock", "--b", f"{place.folder}/vm2.sock",
+               "--seconds", "600"]
+
+    def formats():
+        return {row["format"] for row in place.show("queue")}
     with tap.test("rings and learned addresses are shown while frames pass, and in JSON with what was promised"):
         place.expect(0, "port", "add", "vm2", "vhost-user", f"listen={place.folder}/vm2.sock")
-        load = subprocess.Popen([place.binary, "bench", "load", "--a", f"{place.folder}/vm1.sock", "--b",
-                                 f"{place.folder}/vm2.sock", "--seconds", "600"], stdout=subprocess.DEVNULL)
+        load = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         try:
             wait_for(lambda: len(place.show("fdb")) == 2, "two learned addresses")
             for what, rows in (("queue", 4), ("fdb", 2)):
@@ -436,6 +440,14 @@ def test_show(tap, place):
             load.wait()
         for text in with_rows.values():
             check(not re.search(r" $", text, re.M), text)
+        check(with_rows["queue"].count(" split ") == 4, with_rows["queue"])
+        wait_for(lambda: formats() == {None}, "the end of the sessions")
+        load = subprocess.Popen([*command, "--ring", "packed"], stdout=subprocess.DEVNULL)
+        try:
+            wait_for(lambda: formats() == {"packed"}, "packed rings")
+        finally:
+            load.kill()
+            load.wait()
         with socket.socket(socket.AF_UNIX) as wrong:
             place.expect(0, "port", "set", "vm1", "log-max=7")
             wait_for(lambda: place.show("port", "vm1")[0]["state"] == "waiting", "the end of the session")
