@@ -8,6 +8,7 @@
 
 #include "base/cpu.h"
 #include "bench/guests.h"
+#include "vhost/features.h"
 
 #define SMALL_BUFFER 2048u
 #define LARGE_BUFFER 4096u /* a page, as Linux has them */
@@ -119,6 +120,7 @@ static int check_features(const struct guests *g, const struct frontend *fe, con
 			  struct error *err)
 {
 	uint64_t missing = features_of(g->config) & ~fe->features & ~BIT(VIRTIO_NET_F_MQ);
+	char names[160];
 
 	if (!missing)
 		return 0;
@@ -127,8 +129,8 @@ static int check_features(const struct guests *g, const struct frontend *fe, con
 			return error_set(err, ENOTSUP, "%s offers no %s rings; see --ring", socket,
 					 form_words[i].name);
 	}
-	return error_set(err, ENOTSUP, "%s does not offer all features needed: %#llx are missing",
-			 socket, (unsigned long long)missing);
+	features_text(missing, names, sizeof(names));
+	return error_set(err, ENOTSUP, "%s does not offer what is needed: %s", socket, names);
 }
 
 /* What size and form mean for buffers and chains. */

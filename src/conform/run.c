@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "conform/backend.h"
 #include "conform/kit.h"
+#include "vhost/features.h"
 
 #define START_MS 30000
 
@@ -126,15 +127,20 @@ static void bring_back(struct run *run)
 /* Why a case cannot be run, or 0. */
 static int lacking(struct kit *k, const struct conform_case *c)
 {
+	uint64_t features = c->features & ~k->offered, protocol = c->protocol & ~k->protocol;
+	char names[160];
+
 	if (k->config->ports < c->ports)
 		return kit_lack(k, "needs a second socket");
 	if (k->packed && !(k->offered & BIT(VIRTIO_F_RING_PACKED)))
 		return kit_lack(k, "packed virtqueues");
-	for (unsigned i = 0; i < 64; i++) {
-		if (c->features & ~k->offered & BIT(i))
-			return kit_lack(k, "feature bit %u", i);
-		if (c->protocol & ~k->protocol & BIT(i))
-			return kit_lack(k, "protocol feature bit %u", i);
+	if (features) {
+		features_text(features, names, sizeof(names));
+		return kit_lack(k, "%s", names);
+	}
+	if (protocol) {
+		protocol_features_text(protocol, names, sizeof(names));
+		return kit_lack(k, "protocol feature %s", names);
 	}
 	return CONFORM_PASSED;
 }

@@ -107,9 +107,13 @@ int device_set_protocol_features(struct vhost_device *dev, uint64_t features, st
 {
 	uint64_t excess = features & ~VHOST_PROTOCOL_FEATURES_OFFERED;
 
-	if (excess)
-		return error_set(err, ENOTSUP, "protocol features that were not offered: %#llx",
-				 (unsigned long long)excess);
+	char names[160];
+
+	if (excess) {
+		protocol_features_text(excess, names, sizeof(names));
+		return error_set(err, ENOTSUP, "protocol features that were not offered: %s",
+				 names);
+	}
 	dev->protocol_features = features;
 	return 0;
 }

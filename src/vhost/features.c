@@ -98,20 +98,47 @@ static const char *feature_name(unsigned bit)
 	return NULL;
 }
 
-void features_text(uint64_t features, char *text, size_t size)
+static const char *protocol_feature_name(unsigned bit)
+{
+	static const char *const names[] = {
+		[VHOST_USER_PROTOCOL_F_MQ] = "mq",
+		[VHOST_USER_PROTOCOL_F_LOG_SHMFD] = "log_shmfd",
+		[VHOST_USER_PROTOCOL_F_RARP] = "rarp",
+		[VHOST_USER_PROTOCOL_F_REPLY_ACK] = "reply_ack",
+		[VHOST_USER_PROTOCOL_F_NET_MTU] = "net_mtu",
+		[VHOST_USER_PROTOCOL_F_BACKEND_REQ] = "backend_req",
+		[VHOST_USER_PROTOCOL_F_INFLIGHT_SHMFD] = "inflight_shmfd",
+		[VHOST_USER_PROTOCOL_F_CONFIGURE_MEM_SLOTS] = "configure_mem_slots",
+		[VHOST_USER_PROTOCOL_F_STATUS] = "status",
+	};
+
+	return bit < ARRAY_SIZE(names) ? names[bit] : NULL;
+}
+
+static void bits_text(uint64_t bits, const char *(*name_of)(unsigned bit), char *text, size_t size)
 {
 	size_t used = 0;
 
 	if (size)
 		text[0] = '\0';
 	for (unsigned bit = 0; bit < 64 && used < size; bit++) {
-		const char *name = feature_name(bit), *comma = used ? "," : "";
+		const char *name = name_of(bit), *comma = used ? "," : "";
 
-		if (!(features & BIT(bit)))
+		if (!(bits & BIT(bit)))
 			continue;
 		if (name)
 			used += (size_t)snprintf(text + used, size - used, "%s%s", comma, name);
 		else
 			used += (size_t)snprintf(text + used, size - used, "%sbit%u", comma, bit);
 	}
+}
+
+void features_text(uint64_t features, char *text, size_t size)
+{
+	bits_text(features, feature_name, text, size);
+}
+
+void protocol_features_text(uint64_t features, char *text, size_t size)
+{
+	bits_text(features, protocol_feature_name, text, size);
 }

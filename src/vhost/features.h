@@ -89,6 +89,8 @@ int features_parse(const char *text, uint64_t *ret_offered, struct error *err);
 
 /* Writes "csum,mrg_rxbuf,..." into `text`, known bits by name and others as bitN. */
 void features_text(uint64_t features, char *text, size_t size);
+/* The same of the protocol's features. */
+void protocol_features_text(uint64_t features, char *text, size_t size);
 
 #define VHOST_PROTOCOL_FEATURES_OFFERED                                                        \
 	(BIT(VHOST_USER_PROTOCOL_F_MQ) | BIT(VHOST_USER_PROTOCOL_F_REPLY_ACK) |                \

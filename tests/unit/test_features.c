@@ -66,6 +66,8 @@ static void text_names_known_bits_numbers_others_and_keeps_to_its_room(void **st
 	assert_string_equal(text, "");
 	features_text(BIT(0) | BIT(15) | BIT(63), text, sizeof(text));
 	assert_string_equal(text, "csum,mrg_rxbuf,bit63");
+	protocol_features_text(BIT(0) | BIT(3) | BIT(13) | BIT(16) | BIT(63), text, sizeof(text));
+	assert_string_equal(text, "mq,reply_ack,bit13,status,bit63");
 	for (size_t size = 0; size < 20; size++) {
 		memset(text, '#', sizeof(text));
 		features_text(UINT64_MAX, text, size);
