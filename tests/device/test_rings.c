@@ -33,11 +33,13 @@ static const unsigned features[] = {
 	VIRTIO_NET_F_HOST_ECN,
 	VIRTIO_NET_F_MTU,
 	VIRTIO_NET_F_STATUS,
+	VIRTIO_NET_F_CTRL_VQ,
+	VIRTIO_NET_F_CTRL_RX,
 	VHOST_USER_F_PROTOCOL_FEATURES,
 };
 
 /* Clauses: 2.2.2a */
-/* Features: mtu, status, any_layout, version_1 */
+/* Features: mtu, status, ctrl_vq, ctrl_rx, any_layout, version_1 */
 static void each_feature_alone(void **state)
 {
 	for (unsigned i = 0; i < ARRAY_SIZE(features); i++) {
