@@ -8,6 +8,7 @@ uses, and unpacked (never installed) into a cache. What the machine already has 
 import argparse
 import fcntl
 import functools
+import itertools
 import os
 import re
 import shutil
@@ -116,9 +117,9 @@ class Peers(Unpacked):
         version = re.search(r"version (\d+)\.(\d+)", run.stdout)
         return path if version and tuple(map(int, version.groups())) >= QEMU_OLDEST else None
 
-    def qemu_data(self):
-        """Where an unpacked QEMU finds its firmware."""
-        return [str(self.root / folder) for folder in FIRMWARE]
+    def qemu_command(self):
+        """What a command line of it begins with: the program, and where one that was unpacked finds its firmware."""
+        return [self.qemu(), *itertools.chain(*(("-L", str(self.root / folder)) for folder in FIRMWARE))]
 
     def network_boot(self):
         """Whether QEMU's virtio-net has iPXE in its ROM; QEMU's package brings it along."""

@@ -20,9 +20,9 @@ MEMORY = "384M"
 
 def kvm_boots(peers):
     """Whether KVM boots a kernel: there are hosts where it opens, creates a machine, and never gets anywhere."""
-    command = [peers.qemu(), "-accel", "kvm", "-cpu", "host", "-m", "256M", "-nodefaults", "-display", "none",
-               *itertools.chain(*(("-L", folder) for folder in peers.qemu_data())), "-serial", "stdio", "-no-reboot",
-               "-kernel", peers.kernel(), "-append", "console=ttyS0 earlyprintk=ttyS0 panic=-1"]
+    command = [*peers.qemu_command(), "-accel", "kvm", "-cpu", "host", "-m", "256M", "-nodefaults", "-display", "none",
+               "-serial", "stdio", "-no-reboot", "-kernel", peers.kernel(),
+               "-append", "console=ttyS0 earlyprintk=ttyS0 panic=-1"]
     run = subprocess.Popen(command, env=peers.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                            stderr=subprocess.DEVNULL)
     alarm = threading.Timer(KVM_PROBE_SECONDS, run.kill)
@@ -150,7 +150,7 @@ class Guest:
         properties = {"mac": f"52:54:00:00:02:{number:02x}", "mq": "on" if queues > 1 else "off",
                       "vectors": 2 * queues + 2, **({"bootindex": 1} if netboot else {"romfile": ""}), **(device or {})}
         command = [
-            peers.qemu(), *itertools.chain(*(("-L", data) for data in peers.qemu_data())),
+            *peers.qemu_command(),
             "-machine", "q35,memory-backend=ram", "-accel", accel, "-smp", min(queues, 2), "-m", MEMORY,
             # Emulation is slowest at what they do all the time: 'rep movsb', by which a guest with -cpu max copies, and
             # the switches of address space that isolate a kernel against attacks an emulated CPU does not know.

@@ -1,0 +1,20 @@
+"""What people start by hand: the QEMU that was unpacked. Run from the top of the source tree:
+python3 -m tests.guests.test_rig build/ringway"""
+import subprocess
+import sys
+
+from rig import check, tap
+
+SECONDS = 60
+MACHINE = ["-machine", "q35", "-device", "virtio-net-pci", "-display", "none", "-serial", "none", "-S", "-monitor", "stdio"]
+
+
+def body(test, _):
+    with test.test("python3 -m rig.qemu is a QEMU that has its libraries and its firmware"):
+        run = subprocess.run([sys.executable, "-m", "rig.qemu", *MACHINE], input="quit\n", capture_output=True, text=True,
+                             timeout=SECONDS)
+        check(run.returncode == 0 and not run.stderr, f"{run.returncode}: {run.stderr}")
+
+
+if __name__ == "__main__":
+    tap.main(__doc__, body)
