@@ -12,7 +12,7 @@ BINARY := $(BUILD)/ringway
 all: ## build build/ringway
 	@scripts/deps build
 	@test -f $(BUILD)/build.ninja || { echo 'building $(BINARY)'; meson setup --prefix $(PREFIX) $(BUILD) >/dev/null; }
-	@ninja -C $(BUILD) -n | grep -q 'no work to do' || { [ -t 1 ] || quiet=--quiet; ninja -C $(BUILD) $$quiet; }
+	@ninja -C $(BUILD) -n | grep -q 'no work to do' || { [ -t 1 ] || { quiet=--quiet; echo 'compiling: up to two minutes'; }; ninja -C $(BUILD) $$quiet; }
 
 demo: ## boot two virtual machines and let them talk through ringway (three to five minutes)
 	@scripts/deps demo

@@ -12,11 +12,16 @@ from rig.pair import Pair
 SECONDS = 20  # of TCP in each direction
 DEADLINE = 180  # seconds after set-up, whatever happens
 GIB = 1 << 30
+STARTED = time.monotonic()
 
 
 @contextmanager
 def step(text):
-    """Says what goes on, and afterwards how long it took."""
+    """Says what goes on, and on a terminal afterwards how long it took. Elsewhere half a line might not be seen."""
+    if not sys.stdout.isatty():
+        print(f"  {time.monotonic() - STARTED:5.1f} s  {text}", flush=True)
+        yield
+        return
     print(f"  {text:<58}", end="", flush=True)
     started = time.monotonic()
     yield
@@ -109,9 +114,8 @@ def main():
     binary = parser.parse_args().binary
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("\ndemo: ended from outside"))
     signal.signal(signal.SIGALRM, out_of_time)
-    started = time.monotonic()
     try:
-        print("Two virtual machines, plugged into each other by ringway:")
+        print("Two virtual machines, plugged into each other by ringway:", flush=True)
         why_no_kvm = set_up()
         signal.alarm(DEADLINE)
         show(binary, why_no_kvm)
@@ -119,7 +123,7 @@ def main():
         sys.exit("\ndemo: interrupted")
     except (RigError, OSError, subprocess.SubprocessError) as error:
         sys.exit(f"\ndemo: {error}")
-    print(f"\n  all worked, {time.monotonic() - started:.0f} s in all")
+    print(f"\n  all worked, {time.monotonic() - STARTED:.0f} s in all")
 
 
 if __name__ == "__main__":
