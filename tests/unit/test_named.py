@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""What the documents name is there: functions and files of the sources, and tests."""
+"""What the documents name is there: functions, files and lines of the sources, and tests."""
 import re
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = r"`([\w/.]+)`"
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
+from coverage import missing  # noqa: E402
 from rig.tap import Tap  # noqa: E402
 
 
@@ -46,6 +47,9 @@ def main():
         assert len(names) > 30, len(names)
         for name in names:
             assert is_there(name, sources), f"there is no {name}"
+    with tap.test("what may stay unreached by tests is a line of the sources"):
+        gone = list(missing([]))
+        assert not gone, gone
     tap.plan()
     return 1 if tap.failed else 0
 
