@@ -23,8 +23,8 @@
 #define exchange_acquire(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQUIRE)
 #define add_relaxed(p, v)      __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
 
-/* Gives a reference back: true for the last one, who sees what all others did before. */
-#define reference_last(p) (__atomic_sub_fetch((p), 1, __ATOMIC_ACQ_REL) == 0)
+/* Gives `n` references back: true for the last ones, who see what all others did before. */
+#define references_last(p, n) (__atomic_sub_fetch((p), (n), __ATOMIC_ACQ_REL) == 0)
 
 /* A counter of one writer, read by others at any time. */
 static inline void count(uint64_t *counter, uint64_t n)

@@ -15,7 +15,7 @@
 #include "guest/memory.h"
 
 struct foreign {
-	uint32_t refs; /* the owner's, and one for each descriptor that is not closed yet */
+	uint32_t refs; /* the owner's, and of threads, one for each descriptor that they close */
 };
 
 struct closing {
@@ -62,20 +62,25 @@ static bool closes_at_once(int fd)
 	       (!name_of(fd, name) && (names_eventfd(name) || !strncmp(name, "pipe:", 5)));
 }
 
+static void give_back(struct foreign *f, unsigned refs)
+{
+	if (references_last(&f->refs, refs))
+		free(f);
+}
+
 void foreign_put(struct foreign *f)
 {
-	if (f && reference_last(&f->refs))
-		free(f);
+	if (f)
+		give_back(f, 1);
 }
 
 static void *close_all(void *arg)
 {
 	struct closing *c = arg;
 
-	for (unsigned i = 0; i < c->n; i++) {
+	for (unsigned i = 0; i < c->n; i++)
 		close(c->fd[i]);
-		foreign_put(c->owner);
-	}
+	give_back(c->owner, c->n);
 	free(c);
 	return NULL;
 }
@@ -148,5 +153,5 @@ void foreign_hang_up(struct foreign **f, int sock)
 
 unsigned foreign_pending(const struct foreign *f)
 {
-	return f ? load_acquire(&f->refs) - 1 : 0; /* partner: reference_last() */
+	return f ? load_acquire(&f->refs) - 1 : 0; /* partner: references_last() */
 }

@@ -25,7 +25,7 @@ void foreign_close(struct foreign **f, const int *fds, unsigned n);
 /* The same for a connected Unix socket: what its peer sent and nobody read goes with it. */
 void foreign_hang_up(struct foreign **f, int sock);
 
-/* How many are not closed yet; of NULL: none. */
+/* How many are not closed yet, or were closed with some that are not; of NULL: none. */
 unsigned foreign_pending(const struct foreign *f);
 
 /* Those that are not closed yet go on without it; NULL is allowed. */
