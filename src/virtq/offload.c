@@ -114,17 +114,18 @@ static enum drop finish(struct virtq *vq, struct batch *b, const struct frame *f
 	e = next_entry(vq, stage);
 	if (!e)
 		return DROP_FULL;
-	b->summed += f->len;
 	if (e->whole && e->len >= need) {
 		finish_whole(vq, b, f, e->at);
 		ring_use(vq, &t->used, e->head, 1, need, vq->packed);
 		ring_consume(vq, vq->packed);
-		return DROP_NONE;
-	}
-	drop = take(vq, stage, e, need, t);
-	if (!drop)
+	} else {
+		drop = take(vq, stage, e, need, t);
+		if (drop)
+			return drop;
 		finish_pieces(vq, b, f, t);
-	return drop;
+	}
+	b->summed += f->len;
+	return DROP_NONE;
 }
 
 static enum drop deliver_segment(struct virtq *vq, struct source *from, const struct segments *s,

@@ -105,6 +105,18 @@ static void half_a_frame_does_not_come_whole(void **state)
 	half_a_frame_goes_on_as(BIT(VIRTIO_NET_F_GUEST_CSUM) | BIT(VIRTIO_NET_F_GUEST_TSO4));
 }
 
+/* A ring of mergeable buffers: two for the frame, and one to spare. */
+static struct virtq *start_small(const struct plain_frame *p)
+{
+	struct vring_desc *desc = memory_at(rig->base, ring_addr(0).desc);
+
+	start_ring(0, MODERN | BIT(VIRTIO_NET_F_MRG_RXBUF));
+	post(3);
+	for (unsigned i = 0; i < 3; i++)
+		desc[i].len = p->len * 2 / 3;
+	return &rig->dev.ring[0]->vq;
+}
+
 /* How many buffers there may be is not forgotten when the ring goes on with something changed. */
 static void who_waits_for_buffers_still_does_when_the_mtu_changes(void **state)
 {
@@ -112,16 +124,11 @@ static void who_waits_for_buffers_still_does_when_the_mtu_changes(void **state)
 	static struct batch b;
 	struct vhost_device_options options = rig->dev.options;
 	struct virtq_calls calls = { 0 };
-	struct vring_desc *desc = memory_at(rig->base, ring_addr(0).desc);
 	struct virtq *vq;
 
 	make(&b, &p);
 	b.frame[0].plain = true;
-	start_ring(0, MODERN | BIT(VIRTIO_NET_F_MRG_RXBUF));
-	vq = &rig->dev.ring[0]->vq;
-	post(3);
-	for (unsigned i = 0; i < 3; i++)
-		desc[i].len = p.len * 2 / 3; /* two for the frame */
+	vq = start_small(&p);
 	assert_int_equal(virtq_deliver(vq, &b, 1, &calls), 0);
 	assert_int_equal(vq->used_next, 2);
 	assert_int_equal(virtq_deliver(vq, &b, 1, &calls), 1);
@@ -129,6 +136,25 @@ static void who_waits_for_buffers_still_does_when_the_mtu_changes(void **state)
 	device_set_options(&rig->dev, &options);
 	assert_int_equal(virtq_deliver(vq, &b, 1, &calls), 1);
 	assert_int_equal(vq->stats.dropped[DROP_TOO_BIG], 0);
+	vq->call_pending = false;
+}
+
+/* Its sender pays for a checksum when it was made, not each time that there is no room for it. */
+static void what_waits_for_buffers_costs_nothing(void **state)
+{
+	static struct plain_frame p;
+	static struct batch b;
+	struct virtq_calls calls = { 0 };
+	struct virtq *vq;
+
+	make(&b, &p);
+	b.frame[0].hdr.gso_type = VIRTIO_NET_HDR_GSO_NONE;
+	vq = start_small(&p);
+	assert_int_equal(virtq_deliver(vq, &b, 1, &calls), 0);
+	assert_int_equal(vq->used_next, 2);
+	assert_int_equal(b.summed, p.len);
+	assert_int_equal(virtq_deliver(vq, &b, 1, &calls), 1);
+	assert_int_equal(b.summed, p.len);
 	vq->call_pending = false;
 }
 
@@ -141,6 +167,7 @@ int main(void)
 		TEST(half_a_frame_goes_on_with_its_checksums_left),
 		TEST(half_a_frame_does_not_come_whole),
 		TEST(who_waits_for_buffers_still_does_when_the_mtu_changes),
+		TEST(what_waits_for_buffers_costs_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, rig_setup, rig_teardown);
