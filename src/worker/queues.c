@@ -233,7 +233,8 @@ static void move_begin(struct pool *pool, struct port_queue *queue, struct worke
 	to->queues++;
 	queue->load.moves++;
 	pool->rest = PLACE_REST;
-	store_relaxed(&queue->heir, (uint16_t)to->number); /* the slot is published already */
+	/* Partner: pass_on(), whose heir is woken only then, and has to find the slot. */
+	store_release(&queue->heir, (uint16_t)to->number);
 	worker_wake(from);
 }
 

@@ -134,8 +134,10 @@ struct pass {
  * Between two turns: from here on it is another worker's, which has perhaps had a kick already and
  * thought that it was not its own. So the queue is to be looked at, even if it was empty just now.
  */
-static void pass_on(struct worker *w, struct port_queue *q, uint16_t heir)
+static void pass_on(struct worker *w, struct port_queue *q)
 {
+	uint16_t heir = load_acquire(&q->heir); /* partner: move_begin() */
+
 	wake_queue(q);
 	store_release(&q->owner, heir); /* partner: visit(), kicked() */
 	worker_wake(w + heir - w->number);
@@ -144,14 +146,12 @@ static void pass_on(struct worker *w, struct port_queue *q, uint16_t heir)
 /* `*now` goes on if the queue moves frames. */
 static void visit(struct worker *w, struct port_queue *q, uint64_t *now, bool look, struct pass *p)
 {
-	uint16_t heir;
 	uint32_t id;
 
 	if (load_acquire(&q->owner) != w->number) /* partner: pass_on(), give() */
 		return;
-	heir = load_relaxed(&q->heir);
-	if (unlikely(heir != w->number)) {
-		pass_on(w, q, heir);
+	if (unlikely(load_relaxed(&q->heir) != w->number)) {
+		pass_on(w, q);
 		return;
 	}
 	if (unlikely(!load_acquire(&q->served))) { /* partner: pool_queue_up() */
