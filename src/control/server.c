@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A client may send many requests without waiting and may read the answers when it likes, within
- * bounds: a line fits the client's buffer, and while more than SERVER_BACKLOG_MAX bytes of answers
- * wait for it, nothing more of it is read or served. So it costs at most its buffer, that much, and
- * one answer; and if for SERVER_STALL_SECONDS it takes nothing at all it is closed.
+ * bounds: a line fits the client's buffer, and nothing more of it is read or served before it has
+ * the answer to that. So it costs at most its buffer and one answer; and if for
+ * SERVER_STALL_SECONDS it takes nothing of that it is closed.
+ *
+ * When an answer has gone is told in the loop's next turn, so between two requests everybody else
+ * has a turn, however many were sent ahead. One that is not answered has an answer of no bytes.
  *
  * A client that has closed its sending side is served to the end.
  *
@@ -31,6 +34,7 @@ struct client {
 	struct server *server;
 	struct cds_list_head node;
 	bool reading;
+	bool answering;	       /* the last request: its answer has not gone yet */
 	bool finished;	       /* nothing more is read; closes when all is answered */
 	size_t backlog_before; /* at the last tick */
 	unsigned stalled;      /* ticks since the backlog last shrank */
@@ -101,22 +105,20 @@ static void reply_sent(uv_write_t *req, int status)
 	free(reply);
 	if (client_closing(c))
 		return;
+	c->answering = false;
 	if (status < 0)
 		client_close(c);
 	else
 		client_serve(c);
 }
 
-/* Takes over `text`; NULL is an answer that is not given. */
+/* Takes over `text`; NULL is an answer that is not given. None is under way. */
 static void client_reply(struct client *c, char *text)
 {
 	static char newline[] = "\n";
-	struct reply *reply;
+	struct reply *reply = malloc(sizeof(*reply));
 	uv_buf_t bufs[2];
 
-	if (!text)
-		return;
-	reply = malloc(sizeof(*reply));
 	if (!reply) {
 		free(text);
 		c->server->refused[CONTROL_REFUSAL_HOST]++;
@@ -124,24 +126,25 @@ static void client_reply(struct client *c, char *text)
 		return;
 	}
 	reply->text = text;
-	bufs[0] = uv_buf_init(text, (unsigned)strlen(text));
+	bufs[0] = uv_buf_init(text, text ? (unsigned)strlen(text) : 0);
 	bufs[1] = uv_buf_init(newline, 1);
-	if (uv_write(&reply->req, (uv_stream_t *)&c->pipe, bufs, 2, reply_sent)) {
+	c->answering = true;
+	if (uv_write(&reply->req, (uv_stream_t *)&c->pipe, bufs, text ? 2 : 1, reply_sent)) {
 		free(text);
 		free(reply);
 		client_close(c);
 	}
 }
 
-/* Serves the lines in the buffer, as far as the backlog allows; true if a whole one is left. */
-static bool client_lines(struct client *c)
+/* Serves the next line in the buffer, if it is time for that; true if a whole one is left. */
+static bool client_line(struct client *c)
 {
 	struct server *s = c->server;
 	char *line = c->buffer, *end = c->buffer + c->used, *newline = NULL;
 
 	while (!client_closing(c)) {
 		newline = memchr(line, '\n', (size_t)(end - line));
-		if (!newline || client_backlog(c) > SERVER_BACKLOG_MAX)
+		if (!newline || c->answering)
 			break;
 		if (newline > line)
 			client_reply(c, s->answer(s->ctx, line, (size_t)(newline - line)));
@@ -178,7 +181,7 @@ static void client_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 
 static void client_serve(struct client *c)
 {
-	bool left = client_lines(c), read;
+	bool left = client_line(c), read;
 
 	if (client_closing(c))
 		return;
@@ -190,11 +193,11 @@ static void client_serve(struct client *c)
 	}
 	if (client_closing(c))
 		return;
-	if (c->finished && !left && !client_backlog(c)) {
+	if (c->finished && !left && !c->answering) {
 		client_close(c);
 		return;
 	}
-	read = !c->finished && client_backlog(c) <= SERVER_BACKLOG_MAX;
+	read = !c->finished && !c->answering;
 	if (read && !c->reading)
 		uv_read_start((uv_stream_t *)&c->pipe, client_alloc, client_read);
 	else if (!read && c->reading)

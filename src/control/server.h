@@ -12,9 +12,8 @@
 #include "control/socket.h"
 
 #define SERVER_CLIENTS_MAX   32
-#define SERVER_LINE_MAX	     65536     /* bytes of a request with its newline */
-#define SERVER_BACKLOG_MAX   (1 << 18) /* bytes unsent to a client beyond which it is not read */
-#define SERVER_STALL_SECONDS 5	       /* a client that takes nothing of them so long is closed */
+#define SERVER_LINE_MAX	     65536 /* bytes of a request with its newline */
+#define SERVER_STALL_SECONDS 5	   /* a client that takes nothing of its answer so long is closed */
 
 struct server;
 

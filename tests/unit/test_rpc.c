@@ -317,6 +317,30 @@ static void requests_may_be_sent_ahead(void **state)
 	close(fd);
 }
 
+/* Whoever sends many at once would hold up all others, guests' front-ends among them. */
+static void everybody_has_a_turn_between_two_requests(void **state)
+{
+	static const char notification[] = "{\"jsonrpc\":\"2.0\",\"method\":\"echo\"}\n";
+	const unsigned n = 100;
+	int fd = rig_connect();
+
+	rig_run(); /* it is admitted */
+	for (unsigned i = 0; i < n; i++) {
+		const char *request = i < n / 2 ? ECHO_1 : notification;
+
+		assert_int_equal(send(fd, request, strlen(request), 0), strlen(request));
+	}
+	for (unsigned turns = 0; turns < 10 * n && calls < n; turns++) {
+		unsigned before = calls;
+
+		uv_run(&rig.loop, UV_RUN_NOWAIT);
+		/* From 1.45 on libuv looks up to eight times in a turn for what has gone. */
+		assert_in_range(calls - before, 0, 10);
+	}
+	assert_int_equal(calls, n);
+	close(fd);
+}
+
 #define LARGE "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"large\"}\n"
 
 static void who_has_said_all_still_gets_the_answers(void **state)
@@ -609,6 +633,7 @@ int main(void)
 		cmocka_unit_test(each_refusal_is_counted_once_and_by_its_name),
 		with_rig(a_line_may_come_in_pieces),
 		with_rig(requests_may_be_sent_ahead),
+		with_rig(everybody_has_a_turn_between_two_requests),
 		with_rig(who_has_said_all_still_gets_the_answers),
 		with_rig(a_huge_line_ends_the_connection),
 		with_rig(the_longest_line_is_served),
