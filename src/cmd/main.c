@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Finds the subcommand and hands over to it. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -63,6 +64,8 @@ int main(int argc, char **argv)
 	int status;
 
 	inherit_note();
+	/* A file that may not grow any more is told by the write's result, of a log as well. */
+	signal(SIGXFSZ, SIG_IGN);
 	if (argc < 2) {
 		print_help(stderr);
 		return CMD_USAGE;

@@ -231,6 +231,21 @@ def test_log(tap, place):
             wait_for(lambda: place.call("show").returncode == 0, "an answer")
             status, _ = end(switch)
             check(status == 0, f"it ended with {status}")
+    with tap.test("a limit of file sizes ends neither the switch for its log, nor a command without a word"):
+        def no_files():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        switch = place.start("--port", port, preexec_fn=no_files)
+        place.expect(0, "port", "set", "vm1", "mtu=1500")
+        with open(place.log, "w") as out:
+            save = subprocess.run([place.binary, "save", "--control", place.control], stdout=out, text=True,
+                                  stderr=subprocess.PIPE, timeout=30, preexec_fn=no_files)
+        check(save.returncode == 1 and "File too large" in save.stderr, str(save))
+        sockets = f"{place.folder}/vm1.sock", f"{place.folder}/vm2.sock"
+        said = place.expect(1, "bench", "load", "--a", sockets[0], "--b", sockets[1], control=False,
+                            preexec_fn=no_files)
+        check("File too large" in said, said)
+        status, _ = end(switch)
+        check(status == 0, f"it ended with {status}")
 
 
 def log_of(place, *words):
