@@ -60,7 +60,7 @@ static void turn(struct side *s, struct guest *from, struct guest *to)
 		rings_die("nothing collected");
 	switch_forward(&s->sw, &from->queue, b, &s->calls, 0);
 	share_took(&from->queue.debt, BATCH_BYTES, b->bytes,
-		   share_more(b->segments, b->summed, b->flooded));
+		   share_more(b->segments, b->summed, b->flooded, b->pieces));
 	rings_complete(&from->queue, b, &s->calls);
 	rings_refill(&from->tx);
 	rings_refill(&to->rx);

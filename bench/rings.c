@@ -118,7 +118,7 @@ static void ring_start(struct guest *g, struct ring *r, unsigned number)
 					       .flags = r->flags };
 		avail->ring[i] = (uint16_t)i;
 	}
-	virtq_init(&r->vq, &g->retired);
+	virtq_init(&r->vq, &g->callee);
 	virtq_start(&r->vq, &setup);
 	virtq_set_enabled(&r->vq, true);
 }

@@ -39,7 +39,7 @@ struct guest {
 	struct port_queue queue;
 	struct ring tx, rx;
 	struct guest_memory *mem;
-	uint32_t retired;
+	struct virtq_callee callee;
 	uint8_t *base;
 	size_t size;
 	const struct form *form;

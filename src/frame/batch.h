@@ -57,6 +57,7 @@ struct batch {
 	uint32_t segments; /* made */
 	uint32_t summed;   /* bytes */
 	uint32_t flooded;  /* by share_flooding() */
+	uint32_t pieces;   /* descriptors walked, of their senders' and their receivers' chains */
 	struct {
 		uint16_t head, slots; /* virtq's: what returns it */
 	} chain[BATCH_FRAMES];	      /* in ring order */
@@ -68,7 +69,7 @@ struct batch {
 static inline void batch_begin(struct batch *b)
 {
 	b->n = b->spans = b->chains = 0;
-	b->bytes = b->segments = b->summed = b->flooded = 0;
+	b->bytes = b->segments = b->summed = b->flooded = b->pieces = 0;
 }
 
 /*

@@ -269,8 +269,8 @@ static bool retry(struct vswitch *sw, struct port_queue *queue, struct held *hel
 	store_relaxed(&held->waiting, left);
 	if (taken)
 		held->moved = now;
-	queue->debt += share_more(held->batch.segments, held->batch.summed, 0);
-	held->batch.segments = held->batch.summed = 0;
+	queue->debt += share_more(held->batch.segments, held->batch.summed, 0, held->batch.pieces);
+	held->batch.segments = held->batch.summed = held->batch.pieces = 0;
 	return taken || left != refused;
 }
 

@@ -124,8 +124,11 @@ enum drop chain_walk(const struct virtq *vq, struct vring_desc d, uint16_t slot,
 	enum drop drop;
 
 	table.links = vq->packed ? slots : MIN(table.size, CHAIN_LINKS_MAX);
-	if (unlikely(table.links > CHAIN_LINKS_MAX))
+	if (unlikely(table.links > CHAIN_LINKS_MAX)) {
+		*links =
+			0; /* its descriptors were looked at for its end, more than may be walked */
 		return DROP_CHAIN_PIECES;
+	}
 	while (more) {
 		if (d.flags & VRING_DESC_F_INDIRECT) {
 			drop = chain_enter_indirect(vq, &table, &d);

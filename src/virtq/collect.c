@@ -202,6 +202,7 @@ static instantiated void collect(struct virtq *vq, struct batch *b, const struct
 	b->spans = p.spans;
 	b->chains = p.chains;
 	b->bytes = p.bytes;
+	b->pieces = CHAIN_LINKS_MAX - p.links;
 	count(&vq->stats.frames, p.n);
 	count(&vq->stats.bytes, p.bytes);
 }

@@ -135,6 +135,7 @@ static instantiated frame_set deliver(struct virtq *vq, struct batch *b, frame_s
 	}
 	count(&vq->stats.frames, frames);
 	count(&vq->stats.bytes, bytes);
+	b->pieces += CHAIN_LINKS_MAX - t.links;
 	if (packed ? t.used.first_at != 0 : vq->used_next != used_before) {
 		ring_publish(vq, &t.used, packed);
 		virtq_calls_add(calls, vq);

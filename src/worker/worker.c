@@ -97,7 +97,8 @@ static bool turn(struct worker *w, struct port_queue *q, uint64_t *now)
 	nap_moved(&w->nap, b->n, ops->always_kicks ? b->bytes : 0);
 	switch_forward(w->sw, q, b, &w->calls, begin);
 	ops->complete(q, b, &w->calls);
-	share_took(&q->debt, BATCH_BYTES, b->bytes, share_more(b->segments, b->summed, b->flooded));
+	share_took(&q->debt, BATCH_BYTES, b->bytes,
+		   share_more(b->segments, b->summed, b->flooded, b->pieces));
 	poll_found(&q->poll, begin, &w->limits);
 	poll_found_any(&w->poll, begin, &w->limits);
 	charge(w, q, now);

@@ -139,6 +139,55 @@ static void who_waits_for_buffers_still_does_when_the_mtu_changes(void **state)
 	vq->call_pending = false;
 }
 
+#define PIECES 3u
+
+/* One chain of this many descriptors in ring `index`, of buffers of `len` bytes. */
+static void post_pieces(unsigned index, uint16_t flags, uint32_t len)
+{
+	struct vring_desc *desc = memory_at(rig->base, ring_addr(index).desc);
+	struct vring_avail *avail = memory_at(rig->base, ring_addr(index).avail);
+
+	for (unsigned i = 0; i < PIECES; i++)
+		desc[i] = (struct vring_desc){ .addr = MEMORY_GPA + BUFFERS + i * BUFFER,
+					       .len = len,
+					       .flags = flags | VRING_DESC_F_NEXT,
+					       .next = (uint16_t)(i + 1) };
+	desc[PIECES - 1].flags = flags;
+	avail->ring[avail->idx % RING_SIZE] = 0;
+	avail->idx++;
+}
+
+/* So that their senders pay for it (policy/share), also for what comes to nothing. */
+static void pieces_are_counted_that_were_walked(void **state)
+{
+	static struct plain_frame p;
+	static struct batch b;
+	struct virtq_calls calls = { 0 };
+	struct virtq *tx, *rx;
+
+	start_ring(1, MODERN);
+	tx = &rig->dev.ring[1]->vq;
+	for (uint32_t len = 0; len <= 100; len += 100) {
+		post_pieces(1, 0, len);
+		assert_true(virtq_collect(tx, &b));
+		virtq_complete(tx, &b, &calls);
+		assert_int_equal(b.n, !!len);
+		assert_int_equal(b.pieces, PIECES);
+	}
+	make(&b, &p);
+	b.frame[0].plain = true;
+	start_ring(0, MODERN);
+	rx = &rig->dev.ring[0]->vq;
+	post_pieces(0, VRING_DESC_F_WRITE, BUFFER);
+	assert_int_equal(virtq_deliver(rx, &b, 1, &calls), 0);
+	assert_int_equal(b.pieces, PIECES);
+	post_pieces(0, VRING_DESC_F_WRITE, 100);
+	assert_int_equal(virtq_deliver(rx, &b, 1, &calls), 0);
+	assert_int_equal(rx->stats.dropped[DROP_TOO_BIG], 1);
+	assert_int_equal(b.pieces, 2 * PIECES);
+	tx->call_pending = rx->call_pending = false;
+}
+
 /* Its sender pays for a checksum when it was made, not each time that there is no room for it. */
 static void what_waits_for_buffers_costs_nothing(void **state)
 {
@@ -167,6 +216,7 @@ int main(void)
 		TEST(half_a_frame_goes_on_with_its_checksums_left),
 		TEST(half_a_frame_does_not_come_whole),
 		TEST(who_waits_for_buffers_still_does_when_the_mtu_changes),
+		TEST(pieces_are_counted_that_were_walked),
 		TEST(what_waits_for_buffers_costs_nothing),
 	};
 

@@ -58,25 +58,28 @@ static unsigned turns_with(uint32_t more)
 static void what_is_more_than_passing_frames_on_is_paid_with_turns(void **state)
 {
 	static const struct {
-		uint32_t segments, summed, flooded;
+		uint32_t segments, summed, flooded, pieces;
 		unsigned turns; /* of 1000 */
 	} rows[] = {
-		{ 0, 0, 0, 1000 },	   { 0, 60, 0, 1000 },
-		{ 0, SHARE, 0, 750 },	   /* all of it is summed */
-		{ 34, 0, 0, 693 },	   /* and cut: 34 segments of 1446 bytes */
-		{ 34, SHARE, 0, 563 },	   /* and both */
-		{ 0, 0, SHARE, 500 },	   /* or copied to one more */
-		{ 0, 0, 62 * SHARE, 16 },  /* to 62 more, */
-		{ 0, 0, 4094 * SHARE, 1 }, /* and to as many as there may be */
+		{ 0, 0, 0, 0, 1000 },	      { 0, 60, 0, 0, 1000 },
+		{ 0, SHARE, 0, 0, 750 },      /* all of it is summed */
+		{ 34, 0, 0, 0, 693 },	      /* and cut: 34 segments of 1446 bytes */
+		{ 34, SHARE, 0, 0, 563 },     /* and both */
+		{ 0, 0, SHARE, 0, 500 },      /* or copied to one more */
+		{ 0, 0, 62 * SHARE, 0, 16 },  /* to 62 more, */
+		{ 0, 0, 4094 * SHARE, 0, 1 }, /* and to as many as there may be */
+		{ 0, 0, 0, 17, 957 },	      /* large frames as guests have them */
+		{ 0, 0, 0, 2048, 157 },	      /* and as none has */
 	};
 
 	for (unsigned i = 0; i < ARRAY_SIZE(rows); i++) {
-		unsigned turns =
-			turns_with(share_more(rows[i].segments, rows[i].summed, rows[i].flooded));
+		unsigned turns = turns_with(share_more(rows[i].segments, rows[i].summed,
+						       rows[i].flooded, rows[i].pieces));
 
 		assert_in_range(turns, rows[i].turns, rows[i].turns + 1);
 	}
-	assert_int_equal(share_more(UINT32_MAX, UINT32_MAX, UINT32_MAX), SHARE_MORE_MAX);
+	assert_int_equal(share_more(UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX),
+			 SHARE_MORE_MAX);
 }
 
 static void a_copy_of_a_short_frame_is_work_as_well(void **state)
