@@ -513,6 +513,17 @@ static void remove_ports(struct daemon *d)
 		port_remove(d, port);
 }
 
+static void reach_manager(void)
+{
+	int r = notify_open();
+
+	if (r < 0)
+		log_event(LOG_WARN, NULL,
+			  "the service manager cannot be told that the switch is ready: "
+			  "$NOTIFY_SOCKET: %s",
+			  strerror(-r));
+}
+
 static void serve(struct daemon *d, unsigned n_ports, const char *control)
 {
 	unsigned workers = pool_workers(d->pool);
@@ -533,7 +544,7 @@ int daemon_run(struct daemon *d, const char *control, struct error *err)
 	if (r < 0)
 		return r;
 	watch_start(d);
-	notify_open();
+	reach_manager();
 	r = control_open(d, control, &socket, err);
 	if (!r)
 		r = dirs_add_of(&d->confinement.dirs, socket.path, err);

@@ -591,6 +591,9 @@ def test_notify(tap, place):
                 end(switch)
                 check(notify.recv(100) == b"STOPPING=1", "it did not say that it ends")
             Path(name).unlink(missing_ok=True)
+    with tap.test("a NOTIFY_SOCKET that cannot be reached is told of, and the switch runs"):
+        end(place.start(env={**os.environ, "NOTIFY_SOCKET": f"{place.folder}/nobody"}))
+        check("NOTIFY_SOCKET: No such file" in place.log.read_text(), place.log.read_text())
 
 
 def test_inherited(tap, place):
