@@ -19,7 +19,7 @@
 #define load_acquire(p)	    __atomic_load_n((p), __ATOMIC_ACQUIRE)
 #define store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 
-/* A counter with many writers; also the only read-modify-write the datapath may use. */
+/* The datapath's only read-modify-writes; the second is a counter of many writers. */
 #define exchange_acquire(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQUIRE)
 #define add_relaxed(p, v)      __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
 

@@ -36,7 +36,7 @@ extern char rcu_tsan_grace;
 #define RCU_TSAN_ACQUIRE() ((void)0)
 #endif
 
-/* Publishes a pointer; the partner is rcu_read(). Control thread. */
+/* Publishes a pointer; the partner is rcu_read(). Whoever alone writes to it. */
 #define rcu_publish(p, v) store_release(&(p), (v))
 
 /* Any thread that is registered and online. */

@@ -106,7 +106,7 @@ static struct tap_queue *queue_new(struct tap_port *p, unsigned index)
 	q->q.kick = q->in.io.fd = q->out.io.fd = -1;
 	q->in.want = 1;
 	q->in.buffers = malloc((size_t)TAP_IO_MAX * TAP_BUFFER);
-	q->out.iov = calloc(BATCH_SPANS + 3 * TAP_IO_MAX, sizeof(*q->out.iov));
+	q->out.iov = calloc(TAP_PIECES, sizeof(*q->out.iov));
 	pthread_mutex_init(&q->in.lock, NULL);
 	pthread_mutex_init(&q->out.lock, NULL);
 	if (q->in.buffers && q->out.iov)

@@ -16,6 +16,13 @@
 
 #define TAP_PIECES_MAX 1024u /* IOV_MAX, header and head included */
 
+/*
+ * Pieces of a batch, or of as many segments as are written at once: all spans, and of each
+ * operation a header, a head, and what may be cut off in front: the end of the snapshot, or of a
+ * span.
+ */
+#define TAP_PIECES (BATCH_SPANS + 3 * TAP_IO_MAX)
+
 /* What frames may ask for, in both directions, in words of virtio. */
 #define TAP_FEATURES                                                                           \
 	(BIT(VIRTIO_NET_F_CSUM) | BIT(VIRTIO_NET_F_GUEST_CSUM) | BIT(VIRTIO_NET_F_HOST_TSO4) | \
@@ -45,7 +52,7 @@ struct tap_ingress {
 struct tap_egress {
 	pthread_mutex_t lock;
 	struct tap_io io;
-	struct iovec *iov; /* pieces of a batch, or of as many segments as are written at once */
+	struct iovec *iov; /* TAP_PIECES of them */
 	struct virtio_net_hdr_mrg_rxbuf hdr[TAP_IO_MAX];
 	uint8_t head[TAP_IO_MAX][SNAPSHOT_ROOM]; /* of segments */
 	uint64_t segments;			 /* made of some of the frames */

@@ -121,7 +121,10 @@ bool virtq_runs_as(const struct virtq *vq, const struct virtq_setup *setup);
 uint32_t virtq_stop(struct virtq *vq);
 /* Disabled: rx takes no buffers; tx returns its chains and counts the frames as dropped. */
 void virtq_set_enabled(struct virtq *vq, bool enabled);
-/* Takes ownership of `fd` (-1: none); the one before is closed after a grace period. */
+/*
+ * Another call descriptor, -1: none; the one before is closed after a grace period. 0 and `fd` is
+ * the ring's, or -ENOMEM (never for -1) and it is not.
+ */
 int virtq_set_call(struct virtq *vq, int fd);
 
 /*
