@@ -19,7 +19,11 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/apart.h"
 #include "guest/sigbus.h"
+
+/* A mapping of no more than this many bytes is gone within some milliseconds. */
+#define UNMAP_AT_ONCE (16u << 20)
 
 struct guest_mapping {
 	struct guest_region_desc desc;
@@ -156,14 +160,29 @@ free_mapping:
 	return r;
 }
 
+static void *unmap(void *arg)
+{
+	struct guest_mapping *m = arg;
+
+	munmap((void *)m->base, m->len);
+	free(m);
+	return NULL;
+}
+
+/*
+ * Who is the last to unmap a file frees its pages, a quarter of a second for each GiB: that is the
+ * switch, when QEMU has ended, and the control thread has other guests to serve meanwhile.
+ */
 void guest_mapping_put(struct guest_mapping *m)
 {
 	if (--m->refs)
 		return;
 	sigbus_unwatch(m->slot);
-	munmap((void *)m->base, m->len);
 	mapped -= m->len;
-	free(m);
+	if (m->len > UNMAP_AT_ONCE)
+		apart_do(unmap, m);
+	else
+		unmap(m);
 }
 
 const struct guest_region_desc *guest_mapping_desc(const struct guest_mapping *m)

@@ -45,6 +45,7 @@ bool guest_is_memory_file(int fd);
  */
 int guest_mapping_create(int fd, const struct guest_region_desc *desc, struct guest_mapping **ret,
 			 struct error *err);
+/* Gives one back. Unmaps after the last, if it is large in a thread of its own. */
 void guest_mapping_put(struct guest_mapping *mapping);
 const struct guest_region_desc *guest_mapping_desc(const struct guest_mapping *mapping);
 

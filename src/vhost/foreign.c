@@ -2,8 +2,6 @@
 #include "vhost/foreign.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/apart.h"
 #include "base/atomic.h"
 #include "guest/memory.h"
 
@@ -85,24 +84,6 @@ static void *close_all(void *arg)
 	return NULL;
 }
 
-/* Takes over what is in `c`, but not if it returns false. */
-static bool close_apart(struct closing *c)
-{
-	pthread_attr_t attr;
-	sigset_t all;
-	pthread_t thread;
-	int r;
-
-	add_relaxed(&c->owner->refs, c->n);
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	sigfillset(&all); /* a signal that it got might never be seen */
-	pthread_attr_setsigmask_np(&attr, &all);
-	r = pthread_create(&thread, &attr, close_all, c);
-	pthread_attr_destroy(&attr);
-	return !r;
-}
-
 /* Room for `n` descriptors of the one at *f. */
 static struct closing *closing_of(struct foreign **f, unsigned n)
 {
@@ -136,8 +117,10 @@ void foreign_close(struct foreign **f, const int *fds, unsigned n)
 		else if (fds[i] >= 0)
 			close(fds[i]); /* if not at once, there is no memory */
 	}
-	if (c && !close_apart(c))
-		close_all(c); /* nor is there a thread */
+	if (!c)
+		return;
+	add_relaxed(&c->owner->refs, c->n);
+	apart_do(close_all, c);
 }
 
 void foreign_hang_up(struct foreign **f, int sock)

@@ -332,7 +332,7 @@ unsigned rig_resident(const struct rig *rig)
 	return status_of(rig, "VmRSS:");
 }
 
-unsigned rig_mappings(const struct rig *rig, const char *name)
+static unsigned count_mappings(const struct rig *rig, const char *name)
 {
 	char path[64], line[512];
 	unsigned n = 0;
@@ -344,5 +344,16 @@ unsigned rig_mappings(const struct rig *rig, const char *name)
 	while (fgets(line, sizeof(line), maps))
 		n += strstr(line, name) != NULL;
 	fclose(maps);
+	return n;
+}
+
+unsigned rig_mappings(const struct rig *rig, const char *name)
+{
+	unsigned n = count_mappings(rig, name);
+
+	for (unsigned i = 0; n && i < 5000; i++) {
+		usleep(1000);
+		n = count_mappings(rig, name);
+	}
 	return n;
 }

@@ -79,6 +79,7 @@ void rig_wait_state(struct rig *rig, unsigned port, const char *state);
 unsigned rig_open_fds(const struct rig *rig);
 unsigned rig_threads(const struct rig *rig);
 unsigned rig_resident(const struct rig *rig);
+/* That are still there after some seconds: what is large is unmapped apart. */
 unsigned rig_mappings(const struct rig *rig, const char *name);
 
 #endif

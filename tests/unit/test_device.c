@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The device without a socket: features, options, status, and memory changing under rings. */
+#include "at_once.h"
 #include "device_rig.h"
 
 #include <errno.h>

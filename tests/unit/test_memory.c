@@ -3,6 +3,7 @@
 #include "memory_rig.h"
 
 #include <linux/magic.h>
+#include <semaphore.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
@@ -390,6 +391,54 @@ static void a_copy_of_any_length_is_exact_and_touches_nothing_else(void **state)
 	}
 }
 
+static sem_t unmapping, may_unmap, unmapped;
+static bool lasts; /* what the next test unmaps */
+
+int __real_munmap(void *at, size_t size);
+int __wrap_munmap(void *at, size_t size);
+int __wrap_munmap(void *at, size_t size)
+{
+	int r;
+
+	if (!lasts || size != GIB)
+		return __real_munmap(at, size);
+	assert_int_not_equal(gettid(), getpid());
+	sem_post(&unmapping);
+	sem_wait(&may_unmap);
+	r = __real_munmap(at, size);
+	sem_post(&unmapped);
+	return r;
+}
+
+/* Else at once, since the others look at what is left. */
+void __real_apart_do(void *(*work)(void *arg), void *arg);
+void __wrap_apart_do(void *(*work)(void *arg), void *arg);
+void __wrap_apart_do(void *(*work)(void *arg), void *arg)
+{
+	if (lasts)
+		__real_apart_do(work, arg);
+	else
+		work(arg);
+}
+
+/* Who is the last to unmap a file frees its pages. */
+static void unmapping_what_is_large_holds_up_nobody(void **state)
+{
+	int fd = memfd(GIB);
+	struct guest_mapping *m = map(fd, 0, GIB, 0, 0);
+
+	sem_init(&unmapping, 0, 0);
+	sem_init(&may_unmap, 0, 0);
+	sem_init(&unmapped, 0, 0);
+	lasts = true;
+	guest_mapping_put(m);
+	sem_wait(&unmapping);
+	sem_post(&may_unmap);
+	sem_wait(&unmapped);
+	lasts = false;
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -407,6 +456,7 @@ int main(void)
 		cmocka_unit_test(address_space_is_left_for_others),
 		cmocka_unit_test(a_guest_has_so_much_memory_in_so_many_regions),
 		cmocka_unit_test(regions_in_all_are_limited),
+		cmocka_unit_test(unmapping_what_is_large_holds_up_nobody),
 		cmocka_unit_test(mapped_memory_costs_nothing_until_it_is_touched),
 		cmocka_unit_test(a_copy_of_any_length_is_exact_and_touches_nothing_else),
 	};

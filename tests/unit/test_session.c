@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Sessions over real socket pairs: what front-ends really send, answers, and how sessions end. */
+#include "at_once.h"
 #include "session_rig.h"
 
 #include <sys/resource.h>
