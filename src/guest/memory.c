@@ -22,8 +22,8 @@
 #include "base/apart.h"
 #include "guest/sigbus.h"
 
-/* A mapping of no more than this many bytes is gone within some milliseconds. */
-#define UNMAP_AT_ONCE (16u << 20)
+/* The pages of so many bytes are freed within some milliseconds. */
+#define FREED_AT_ONCE (16u << 20)
 
 struct guest_mapping {
 	struct guest_region_desc desc;
@@ -69,6 +69,13 @@ static bool add_overflows(uint64_t a, uint64_t b)
 bool guest_is_memory_file(int fd)
 {
 	return fcntl(fd, F_GET_SEALS) >= 0; /* memfd, tmpfs and hugetlbfs have them, nothing else */
+}
+
+bool guest_is_large_file(int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && (uint64_t)st.st_blocks * 512 > FREED_AT_ONCE;
 }
 
 static int check_file(int fd, uint64_t end, size_t *ret_page, struct error *err)
@@ -179,7 +186,7 @@ void guest_mapping_put(struct guest_mapping *m)
 		return;
 	sigbus_unwatch(m->slot);
 	mapped -= m->len;
-	if (m->len > UNMAP_AT_ONCE)
+	if (m->len > FREED_AT_ONCE)
 		apart_do(unmap, m);
 	else
 		unmap(m);

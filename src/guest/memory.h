@@ -36,6 +36,8 @@ struct guest_mapping;
 
 /* In shared memory or on hugetlbfs: nobody else is asked, whatever is done with it. */
 bool guest_is_memory_file(int fd);
+/* A memory file with so many pages that whoever closes it last is busy for long. */
+bool guest_is_large_file(int fd);
 
 /*
  * Maps a region. The file must be a memfd, on tmpfs or on hugetlbfs, opened for reading and

@@ -53,12 +53,25 @@ int foreign_is_eventfd(int fd)
 	return r ? r : names_eventfd(name);
 }
 
-static bool closes_at_once(int fd)
+static void *close_one(void *fd)
+{
+	close((int)(intptr_t)fd);
+	return NULL;
+}
+
+/* Those that do close, whoever sent them. */
+static bool close_known(int fd)
 {
 	char name[32];
 
-	return guest_is_memory_file(fd) ||
-	       (!name_of(fd, name) && (names_eventfd(name) || !strncmp(name, "pipe:", 5)));
+	if (guest_is_memory_file(fd) && guest_is_large_file(fd))
+		apart_do(close_one, (void *)(intptr_t)fd);
+	else if (guest_is_memory_file(fd) ||
+		 (!name_of(fd, name) && (names_eventfd(name) || !strncmp(name, "pipe:", 5))))
+		close(fd);
+	else
+		return false;
+	return true;
 }
 
 static void give_back(struct foreign *f, unsigned refs)
@@ -108,14 +121,14 @@ void foreign_close(struct foreign **f, const int *fds, unsigned n)
 	struct closing *c = NULL;
 
 	for (unsigned i = 0; i < n; i++) {
-		bool apart = fds[i] >= 0 && !closes_at_once(fds[i]);
-
-		if (apart && !c)
+		if (fds[i] < 0 || close_known(fds[i]))
+			continue;
+		if (!c)
 			c = closing_of(f, n - i);
-		if (apart && c)
+		if (c)
 			c->fd[c->n++] = fds[i];
-		else if (fds[i] >= 0)
-			close(fds[i]); /* if not at once, there is no memory */
+		else
+			close(fds[i]); /* there is no memory */
 	}
 	if (!c)
 		return;

@@ -5,7 +5,8 @@
  * run, and a lingering socket waits for its peer. So all but those of which it is known are closed
  * by a thread of their own, together if they came together. Since such a thread may never come
  * back, they are counted, and whoever has more than FOREIGN_MAX of them that do not close gets no
- * session.
+ * session. A file of memory always closes, but who is the last to close a large one frees its
+ * pages: that is done apart, too, and not counted.
  */
 #ifndef RINGWAY_VHOST_FOREIGN_H
 #define RINGWAY_VHOST_FOREIGN_H

@@ -119,6 +119,34 @@ static void what_is_known_is_closed_at_once(void **state)
 	assert_null(f);
 }
 
+static int large = -1;
+
+int __real_close(int fd);
+int __wrap_close(int fd);
+int __wrap_close(int fd)
+{
+	if (fd == large)
+		assert_int_not_equal(gettid(), getpid());
+	return __real_close(fd);
+}
+
+/* Who is the last to close it frees its pages, which lasts, but it always ends: it does not count.
+ */
+static void nor_does_memory_that_is_large(void **state)
+{
+	struct foreign *f = NULL;
+	uint64_t end = clock_ns() + WAIT_NS;
+
+	large = memory_fd(32u << 20);
+	assert_int_equal(fallocate(large, 0, 0, 32u << 20), 0);
+	foreign_close(&f, &large, 1);
+	assert_null(f);
+	while (fcntl(large, F_GETFD) >= 0 && clock_ns() < end)
+		usleep(1000);
+	assert_int_equal(fcntl(large, F_GETFD), -1);
+	large = -1;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -126,6 +154,7 @@ int main(void)
 		cmocka_unit_test(only_shared_memory_is_memory),
 		cmocka_unit_test(a_close_that_lasts_holds_up_nobody),
 		cmocka_unit_test(nor_does_what_a_connection_still_has),
+		cmocka_unit_test(nor_does_memory_that_is_large),
 		cmocka_unit_test(who_goes_first_leaves_it_to_end),
 		cmocka_unit_test(what_is_known_is_closed_at_once),
 	};
