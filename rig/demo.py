@@ -13,6 +13,17 @@ SECONDS = 20  # of TCP in each direction
 DEADLINE = 180  # seconds after set-up, whatever happens
 GIB = 1 << 30
 STARTED = time.monotonic()
+NEXT = """
+  Next, a virtual machine of your own, from its disk image DISK, and a switch for it, in a terminal each:
+
+    {binary} run --port 'vm1 vhost-user listen=/tmp/vm1.sock' --port 'vm2 vhost-user listen=/tmp/vm2.sock'
+
+    python3 -m rig.qemu -accel {accel} -m 1G -nographic -drive file=DISK,if=virtio \\
+      -object memory-backend-memfd,id=mem,size=1G,share=on -machine memory-backend=mem \\
+      -chardev socket,id=vu,path=/tmp/vm1.sock,reconnect-ms=1000 -netdev vhost-user,id=net0,chardev=vu \\
+      -device virtio-net-pci,netdev=net0,mac=52:54:00:00:00:01
+
+  Each machine wants a mac= and a path= of its own. README.md has more, and what to say to libvirt."""
 
 
 @contextmanager
@@ -124,6 +135,7 @@ def main():
     except (RigError, OSError, subprocess.SubprocessError) as error:
         sys.exit(f"\ndemo: {error}")
     print(f"\n  all worked, {time.monotonic() - STARTED:.0f} s in all")
+    print(NEXT.format(binary=binary, accel="tcg" if why_no_kvm else "kvm"))
 
 
 if __name__ == "__main__":
