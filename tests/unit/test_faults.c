@@ -192,12 +192,13 @@ static void front_close(void)
 	rig->fd = -1;
 }
 
-/* Is there an end to be read, with or without answers before it? */
+/* Is there an end to be read, which is a reset where the session left something unread? */
 static bool front_refused(void)
 {
 	char byte;
+	ssize_t n = recv(rig->fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
 
-	return recv(rig->fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0;
+	return n == 0 || (n < 0 && errno != EAGAIN);
 }
 
 static void say(uint32_t request, const void *payload, uint32_t size, int fd)
