@@ -45,14 +45,6 @@ static bool wants_call(struct virtq *vq)
 	return vq->packed ? packed_wants_call(vq, before) : split_wants_call(vq, (uint16_t)before);
 }
 
-static uint64_t cpu_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 /*
  * Whoever writes to an eventfd wakes all who wait for it, and a front-end can have it waited for
  * any number of times: 20000 cost 3 to 20 ms, of every call. Time in which the worker was off its
@@ -68,7 +60,7 @@ static void weigh(struct virtq_calls *calls, struct virtq_callee *callee, uint64
 	if (likely(now - began < DEAR_NS))
 		return;
 	calls->wary_till = now + WARY_NS;
-	cost = cpu_began ? cpu_ns() - cpu_began : 0;
+	cost = cpu_began ? clock_cpu_ns() - cpu_began : 0;
 	if (cost < DEAR_NS)
 		return;
 	allowance_take(&dear, now, cost * DEAR_SHARE);
@@ -86,7 +78,8 @@ static void weigh(struct virtq_calls *calls, struct virtq_callee *callee, uint64
 static void call(struct virtq_calls *calls, const struct virtq *vq, const struct virtq_call *to)
 {
 	const struct virtq_callee *dear = load_acquire(&calls->dear); /* partner: pool_watchdog() */
-	uint64_t one = 1, began = clock_ns(), cpu_began = began < calls->wary_till ? cpu_ns() : 0;
+	uint64_t one = 1, began = clock_ns(),
+		 cpu_began = began < calls->wary_till ? clock_cpu_ns() : 0;
 
 	if (unlikely(dear == vq->callee))
 		return;

@@ -107,6 +107,29 @@ static bool turn(struct worker *w, struct port_queue *q, uint64_t *now)
 	return true;
 }
 
+/* A turn was long, and began with the debt `owed`: what it costs by the clock. */
+static void pay_for_time(struct worker *w, struct port_queue *q, uint32_t owed, uint64_t begin,
+			 uint64_t end)
+{
+	uint64_t cpu_us = clock_cpu_ns() / 1000;
+
+	share_lasted(&q->debt, owed, BATCH_BYTES, (end - begin) / w->per_us,
+		     (end - w->timed) / w->per_us, cpu_us - w->timed_cpu_us);
+	w->timed = end;
+	w->timed_cpu_us = cpu_us;
+}
+
+static bool paid_turn(struct worker *w, struct port_queue *q, uint64_t *now)
+{
+	const uint64_t begin = *now;
+	uint32_t owed = q->debt;
+	bool moved = turn(w, q, now);
+
+	if (unlikely(*now - begin > SHARE_LONG_US * w->per_us))
+		pay_for_time(w, q, owed, begin, *now);
+	return moved;
+}
+
 static void look_at_calls(struct worker *w)
 {
 	virtq_calls_look(&w->calls);
@@ -166,7 +189,7 @@ static void visit(struct worker *w, struct port_queue *q, uint64_t *now, bool lo
 	if (q->armed && look && q->port->ops->ready(q))
 		wake_queue(q);
 	if ((!q->armed || !hold_empty(q)) && !share_sits_out(&q->debt, BATCH_BYTES))
-		p->moved |= turn(w, q, now);
+		p->moved |= paid_turn(w, q, now);
 	p->held |= !hold_empty(q);
 	if (q->armed) {
 		p->armed++;
@@ -243,6 +266,7 @@ static void sleep_until_kicked(struct worker *w, struct pass p, uint64_t now)
 	look_at_calls(w);
 	count(&w->sleeps, 1);
 	rcu_offline();
+	w->timed = 0; /* so long ago that nothing can be said of the next long turn */
 	if (nap_sleep(&w->nap, now, w->per_us, p.held))
 		nap();
 	n = epoll_pwait2(w->epoll, events, EVENTS_MAX, p.held || p.kickless ? &limit : NULL, NULL);

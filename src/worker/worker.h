@@ -50,6 +50,9 @@ struct worker {
 	struct nap_state nap;
 	unsigned pass;	 /* counts the rounds over its queues */
 	uint64_t looked; /* when it looked at armed ones last */
+	/* The last turn that was long, if it has not slept since (policy/share). */
+	uint64_t timed;	       /* when it ended */
+	uint64_t timed_cpu_us; /* what the worker had had of its CPUs */
 
 	/* Written by the worker, read by control. */
 	uint64_t busy_cycles, frames, bursts, sleeps;

@@ -103,6 +103,32 @@ static void small_turns_save_nothing(void **state)
 	assert_false(share_sits_out(&debt, SHARE));
 }
 
+static void what_lasted_costs_its_time_at_the_least(void **state)
+{
+	static const struct {
+		uint32_t before, counted; /* owed, and after what was counted */
+		uint64_t us, passed, cpu;
+		uint32_t after;
+	} turn[] = {
+		{ 0, 7, SHARE_LONG_US - 1, 500, 500, 7 }, /* usual */
+		{ 0, 0, 120, 500, 500, 120 * SHARE_US - SHARE },
+		{ 0, 0, 120, 500, 501, 120 * SHARE_US - SHARE }, /* clocks differ */
+		{ 40, 0, 120, 500, 500, 40 + 120 * SHARE_US - SHARE },
+		{ 0, 1000000, 120, 500, 500, 1000000 },		     /* more was counted */
+		{ 0, 7, 4000, 5000, 1000, 7 },			     /* its worker had no CPU */
+		{ 0, 0, 4000, 5000, 2000, 1000 * SHARE_US - SHARE }, /* for some of it */
+		{ 0, 7, 4000, UINT64_MAX / 2300, 1000000, 7 },	     /* it has slept */
+		{ 0, 0, UINT64_MAX / SHARE_US, 0, 0, SHARE_MORE_MAX - SHARE },
+	};
+
+	for (unsigned i = 0; i < ARRAY_SIZE(turn); i++) {
+		uint32_t debt = turn[i].counted;
+
+		share_lasted(&debt, turn[i].before, SHARE, turn[i].us, turn[i].passed, turn[i].cpu);
+		assert_int_equal(debt, turn[i].after);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -110,6 +136,7 @@ int main(void)
 		cmocka_unit_test(what_is_more_than_passing_frames_on_is_paid_with_turns),
 		cmocka_unit_test(a_copy_of_a_short_frame_is_work_as_well),
 		cmocka_unit_test(small_turns_save_nothing),
+		cmocka_unit_test(what_lasted_costs_its_time_at_the_least),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
