@@ -291,9 +291,8 @@ static size_t receive(struct session *s, void *to, size_t n)
 		return 0;
 	}
 	if (!take_fds(s, &msg)) {
-		bool left_out = (msg.msg_flags & MSG_CTRUNC) && s->msg.fds < VHOST_USER_FDS_MAX;
-
-		if (left_out)
+		/* There is room for all, so what is left out exceeds RLIMIT_NOFILE. */
+		if (msg.msg_flags & MSG_CTRUNC)
 			session_end(s, REFUSAL_HOST, error_reason(EMFILE));
 		else
 			session_end(s, REFUSAL_MALFORMED,
