@@ -99,6 +99,21 @@ static inline void turn_for(unsigned ms)
 	}
 }
 
+/* Until so many are counted, whatever else the machine has to do. */
+static inline void turn_until(const unsigned *counted, unsigned n)
+{
+	for (unsigned ms = 0; *counted < n && ms < 10000; ms += 10)
+		turn_for(10);
+	assert_int_equal(*counted, n);
+}
+
+static inline void turn_until_waiting(const char *why)
+{
+	for (unsigned ms = 0; !strstr(r.waiting, why) && ms < 10000; ms += 10)
+		turn_for(10);
+	assert_non_null(strstr(r.waiting, why));
+}
+
 static inline void close_endpoint(void)
 {
 	if (r.endpoint)

@@ -125,7 +125,7 @@ int __real_close(int fd);
 int __wrap_close(int fd);
 int __wrap_close(int fd)
 {
-	if (fd == large)
+	if (fd == load_relaxed(&large))
 		assert_int_not_equal(gettid(), getpid());
 	return __real_close(fd);
 }
@@ -136,15 +136,16 @@ static void nor_does_memory_that_is_large(void **state)
 {
 	struct foreign *f = NULL;
 	uint64_t end = clock_ns() + WAIT_NS;
+	int fd = memory_fd(32u << 20);
 
-	large = memory_fd(32u << 20);
-	assert_int_equal(fallocate(large, 0, 0, 32u << 20), 0);
-	foreign_close(&f, &large, 1);
+	assert_int_equal(fallocate(fd, 0, 0, 32u << 20), 0);
+	store_relaxed(&large, fd);
+	foreign_close(&f, &fd, 1);
 	assert_null(f);
-	while (fcntl(large, F_GETFD) >= 0 && clock_ns() < end)
+	while (fcntl(fd, F_GETFD) >= 0 && clock_ns() < end)
 		usleep(1000);
-	assert_int_equal(fcntl(large, F_GETFD), -1);
-	large = -1;
+	assert_int_equal(fcntl(fd, F_GETFD), -1);
+	store_relaxed(&large, -1);
 }
 
 int main(void)

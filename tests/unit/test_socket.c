@@ -25,9 +25,8 @@ static void one_connection_at_a_time(void **state)
 	assert_int_equal(read(a, &byte, 1), 1);
 	close(r.fd);
 	r.fd = -1;
-	turn_for(1100);
+	turn_until(&r.others, 1); /* told, once */
 	assert_int_equal(r.connected, 1);
-	assert_int_equal(r.others, 1); /* told, once */
 	endpoint_resume(r.endpoint);
 	turn();
 	assert_int_equal(r.connected, 2);
@@ -36,8 +35,7 @@ static void one_connection_at_a_time(void **state)
 	close(connect_to("s"));
 	turn();
 	endpoint_resume(r.endpoint); /* whoever comes next while that is not yet seen is no other */
-	turn_for(1100);
-	assert_int_equal(r.connected, 3);
+	turn_until(&r.connected, 3);
 	assert_int_equal(r.others, 1);
 	close(connect_to("s"));
 	turn();
@@ -110,11 +108,9 @@ static void connecting_waits_for_the_socket_and_says_why(void **state)
 	assert_non_null(strstr(r.waiting, "waiting for s: No such file or directory"));
 	assert_int_equal(r.waits, 1); /* said once, not at every try */
 	fd = foreign("s", false);
-	turn_for(1100);
-	assert_non_null(strstr(r.waiting, "Connection refused"));
+	turn_until_waiting("Connection refused");
 	assert_int_equal(listen(fd, 1), 0);
-	turn_for(1100);
-	assert_int_equal(r.connected, 1);
+	turn_until(&r.connected, 1);
 	close(fd);
 }
 
@@ -201,12 +197,11 @@ static void a_session_that_ends_early_is_tried_again_but_not_in_a_tight_loop(voi
 	assert_in_range(tries, 3, 8); /* after 100, 200, 400, 800, 1000 ms */
 	close(fd);
 	assert_int_equal(unlink("s"), 0);
-	turn_for(1100);
-	assert_non_null(strstr(r.waiting, "No such file"));
+	turn_until_waiting("No such file");
 	fd = foreign("s", true);
 	r.end_at_once = false;
-	turn_for(1100);
-	assert_true(r.connected > tries && r.fd >= 0);
+	turn_until(&r.connected, tries + 1);
+	assert_true(r.fd >= 0);
 	/* One that lasted is followed by the next at once, or nearly. */
 	turn_for(2100);
 	tries = r.connected;
@@ -227,8 +222,7 @@ static void after_one_that_harmed_others_it_waits_before_it_connects_again(void 
 	assert_non_null(strstr(r.waiting, "has harmed others"));
 	turn_for(500);
 	assert_int_equal(r.connected, 1);
-	turn_for(1000);
-	assert_int_equal(r.connected, 2);
+	turn_until(&r.connected, 2);
 	close(fd);
 }
 
@@ -244,8 +238,7 @@ static void after_a_pause_it_waits_until_it_may_go_on(void **state)
 	turn_for(2500);
 	assert_int_equal(r.connected, 0);
 	r.busy = false;
-	turn_for(1500);
-	assert_int_equal(r.connected, 1);
+	turn_until(&r.connected, 1);
 	close(fd);
 }
 
