@@ -1,54 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Workers and the queues that are moved between them. The queues are of a port that carries
- * nothing: a turn of one that is busy lasts a while, and each notes the thread that it is in.
- */
-#include "pool_rig.h"
+/* Workers, and queues that are moved between them. */
+#include "busy_queue.h"
 
-#include <pthread.h>
 #include <sched.h>
-#include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "policy/share.h"
-
-#define QUEUES 3
-#define MORE                                                                                     \
-	14 /* come later; with them, two workers have all that their sets have room for, and one \
-	    */
-#define TURN_US 50
-#define TICK_US 20000 /* between two measurements, which are a second apart in the switch */
-#define TICKS	400
-#define WAKES	50	  /* work for the quiet queue comes every so many turns of the greedy one */
-#define BEFORE	(10 * 16) /* which may have so many before it is done: ten times 16 */
-
-struct busy_queue {
-	struct port_queue q;
-	uint32_t work;	   /* turns that are waiting to be done; UINT32_MAX: without end */
-	uint32_t restless; /* its worker never sleeps */
-	uint32_t held;	   /* the turn from which on none ends; 0: no such */
-	uint32_t inside;   /* threads in a turn of it */
-	uint32_t shared;   /* turns in which there was another one */
-	uint32_t turns;
-	uint32_t bytes;	   /* that each has */
-	uint32_t summed;   /* bytes that are summed in each */
-	uint32_t lasts_us; /* that each takes of its CPU, and does not count */
-	uint64_t thread;   /* of the last turn */
-	uint64_t armed;	   /* the thread that did it; 0: it is not */
-	uint32_t foreign;  /* times that another one undid it */
-	uint32_t disarmed; /* times that its worker was told to look at it */
-	/* Work comes to that one while this one has the worker. */
-	struct busy_queue *quiet;
-	uint32_t since;	 /* how many turns this one had had then */
-	uint32_t waited; /* how many it had until that was done, at most */
-	bool gone;
-};
-
-static struct port port;
-static struct busy_queue queue[QUEUES + MORE];
-static unsigned queues;
 static bool no_memory; /* for sets of queues */
 static unsigned refused;
 
@@ -60,159 +15,6 @@ void *__wrap_calloc(size_t n, size_t size)
 		return __real_calloc(n, size);
 	refused++;
 	return NULL;
-}
-
-static bool time_counts; /* else no thread seems to have had a CPU in any turn */
-
-int __real_clock_gettime(clockid_t clock, struct timespec *ret);
-int __wrap_clock_gettime(clockid_t clock, struct timespec *ret);
-int __wrap_clock_gettime(clockid_t clock, struct timespec *ret)
-{
-	if (clock != CLOCK_THREAD_CPUTIME_ID || load_relaxed(&time_counts))
-		return __real_clock_gettime(clock, ret);
-	*ret = (struct timespec){ 0 };
-	return 0;
-}
-
-static struct busy_queue *busy_queue(struct port_queue *q)
-{
-	return container_of(q, struct busy_queue, q);
-}
-
-static void enter(struct busy_queue *q)
-{
-	if (__atomic_fetch_add(&q->inside, 1, __ATOMIC_ACQ_REL))
-		add_relaxed(&q->shared, 1);
-	store_relaxed(&q->thread, (uint64_t)pthread_self());
-}
-
-static void leave(struct busy_queue *q)
-{
-	__atomic_fetch_sub(&q->inside, 1, __ATOMIC_ACQ_REL);
-}
-
-static void greet(struct busy_queue *q)
-{
-	uint32_t had = load_relaxed(&q->turns);
-
-	if (load_relaxed(&q->quiet->work)) {
-		store_relaxed(&q->waited, MAX(load_relaxed(&q->waited), had - q->since));
-	} else if (had % WAKES == 0) {
-		q->since = had;
-		store_release(&q->quiet->work, 1u); /* without a kick: it is looked at */
-	}
-}
-
-static bool stays(const struct busy_queue *q)
-{
-	uint32_t held = load_acquire(&q->held);
-
-	return held && load_relaxed(&q->turns) >= held;
-}
-
-static bool collect(struct port_queue *of, struct batch *b, struct virtq_calls *calls)
-{
-	struct busy_queue *q = busy_queue(of);
-	uint32_t work = load_acquire(&q->work);
-	uint64_t end = clock_ns() + TURN_US * 1000;
-	uint64_t cpu_end = clock_cpu_ns() + load_relaxed(&q->lasts_us) * 1000ull;
-
-	enter(q);
-	add_relaxed(&q->turns, 1);
-	if (load_acquire(&q->quiet))
-		greet(q);
-	while ((work && (clock_ns() < end || clock_cpu_ns() < cpu_end)) || stays(q))
-		;
-	if (work && work != UINT32_MAX)
-		__atomic_fetch_sub(&q->work, 1, __ATOMIC_ACQ_REL);
-	leave(q);
-	batch_begin(b);
-	b->bytes = load_relaxed(&q->bytes);
-	b->summed = load_relaxed(&q->summed);
-	return work;
-}
-
-static void complete(struct port_queue *of, const struct batch *b, struct virtq_calls *calls)
-{
-}
-
-static bool ready(struct port_queue *of)
-{
-	return load_acquire(&busy_queue(of)->work);
-}
-
-static bool arm(struct port_queue *of)
-{
-	store_relaxed(&busy_queue(of)->armed, (uint64_t)pthread_self());
-	return ready(of) || load_relaxed(&busy_queue(of)->restless);
-}
-
-static void disarm(struct port_queue *of)
-{
-	struct busy_queue *q = busy_queue(of);
-	uint64_t by = load_relaxed(&q->armed);
-
-	if (by && by != (uint64_t)pthread_self())
-		add_relaxed(&q->foreign, 1);
-	store_relaxed(&q->armed, (uint64_t)0);
-	add_relaxed(&q->disarmed, 1);
-}
-
-static const struct port_ops ops = {
-	.collect = collect,
-	.complete = complete,
-	.ready = ready,
-	.arm = arm,
-	.disarm = disarm,
-};
-
-static void come(void)
-{
-	struct port_queue *q = &queue[queues].q;
-
-	q->port = &port;
-	q->index = queues++;
-	q->kick = eventfd(0, EFD_NONBLOCK);
-	pool_queue_up(pool, q);
-}
-
-static int begin(const struct port_ops *with, bool always_poll)
-{
-	memset(queue, 0, sizeof(queue));
-	queues = 0;
-	store_relaxed(&time_counts, false); /* turns are held for any time */
-	port = (struct port){ .ops = with, .name = "busy" };
-	if (rig_begin(2, always_poll))
-		return -1;
-	while (queues < QUEUES)
-		come();
-	return 0;
-}
-
-static int setup(void **state)
-{
-	return begin(&ops, false);
-}
-
-static void go(struct busy_queue *q)
-{
-	pool_queue_gone(pool, &q->q);
-	q->gone = true;
-}
-
-static int teardown(void **state)
-{
-	for (unsigned i = 0; i < queues; i++)
-		store_release(&queue[i].held, 0u);
-	for (unsigned i = 0; i < queues; i++) {
-		if (!queue[i].gone)
-			go(&queue[i]);
-	}
-	pool_close(pool);
-	for (unsigned i = 0; i < queues; i++)
-		close(queue[i].q.kick);
-	rig_end();
-	return 0;
 }
 
 static bool moved(void)
@@ -248,14 +50,6 @@ static void nobody_shared(void)
 {
 	for (unsigned i = 0; i < queues; i++)
 		assert_int_equal(load_relaxed(&queue[i].shared), 0);
-}
-
-static void work(struct busy_queue *q, uint32_t turns)
-{
-	uint64_t one = 1;
-
-	store_release(&q->work, turns);
-	assert_int_equal(write(q->q.kick, &one, sizeof(one)), sizeof(one));
 }
 
 static void queues_are_spread(void **state)
@@ -337,85 +131,6 @@ static void a_queue_that_was_moved_is_looked_at_though_it_was_not_armed(void **s
 	which = queue[0].q.load.moves ? 0 : 2;
 	assert_in_range(load_relaxed(&queue[which].disarmed), before[which] + 1, UINT32_MAX);
 	nobody_shared();
-}
-
-/* Of one worker; counted in turns, whatever else the machine has to do. */
-static void a_greedy_queue_does_not_starve_another(void **state)
-{
-	usleep(TICK_US); /* all sleep */
-	store_release(&queue[0].quiet, &queue[2]);
-	work(&queue[0], UINT32_MAX);
-	for (unsigned i = 0; i < TICKS && load_relaxed(&queue[0].turns) < 40 * WAKES; i++)
-		usleep(TICK_US);
-	assert_in_range(load_relaxed(&queue[0].turns), 40 * WAKES, UINT32_MAX);
-	print_message("# up to %u turns of the greedy one went before\n",
-		      load_relaxed(&queue[0].waited));
-	assert_in_range(load_relaxed(&queue[0].waited), 0, BEFORE);
-	assert_in_range(load_relaxed(&queue[2].turns), 20, UINT32_MAX);
-}
-
-/* Holds the queue's worker in its turn `at`, or in the next one. */
-static void hold_at(struct busy_queue *q, uint32_t at)
-{
-	store_release(&q->held, MAX(at, 1u));
-	for (unsigned i = 0; i < TICKS * TICK_US / 1000; i++) {
-		if (load_acquire(&q->inside) && stays(q))
-			break;
-		usleep(1000);
-	}
-	assert_true(load_acquire(&q->inside) && stays(q));
-}
-
-static void let_go(struct busy_queue *q)
-{
-	store_release(&q->held, 0u);
-}
-
-/* Its turns take so long that it gets less than one of many; of the first it is not known. */
-static void who_takes_long_for_few_bytes_sits_turns_out(void **state)
-{
-	uint32_t before;
-
-	store_relaxed(&time_counts, true);
-	store_relaxed(&queue[0].lasts_us, 1000);
-	work(&queue[0], UINT32_MAX);
-	hold_at(&queue[0], 1);
-	work(&queue[2], UINT32_MAX);
-	before = load_relaxed(&queue[0].turns);
-	let_go(&queue[0]);
-	hold_at(&queue[2], load_relaxed(&queue[2].turns) + 400);
-	assert_in_range(load_relaxed(&queue[0].turns) - before, 2, 100);
-	let_go(&queue[2]);
-}
-
-/* Three turns of the first, which makes a third too much work, for four of the other's. */
-static void three_turns_for_four(void)
-{
-	uint32_t large, small;
-
-	store_relaxed(&queue[2].bytes, BATCH_BYTES);
-	work(&queue[0], UINT32_MAX);
-	hold_at(&queue[0], 1);
-	work(&queue[2], UINT32_MAX);
-	large = load_relaxed(&queue[0].turns);
-	small = load_relaxed(&queue[2].turns);
-	let_go(&queue[0]);
-	hold_at(&queue[2], small + 400);
-	assert_in_range(load_relaxed(&queue[0].turns) - large, 300 - 5, 300 + 5);
-	let_go(&queue[2]);
-}
-
-static void who_takes_more_than_a_turn_sits_turns_out(void **state)
-{
-	store_relaxed(&queue[0].bytes, BATCH_BYTES * 4 / 3);
-	three_turns_for_four();
-}
-
-static void who_makes_more_work_of_the_same_bytes_does_so_too(void **state)
-{
-	store_relaxed(&queue[0].bytes, BATCH_BYTES);
-	store_relaxed(&queue[0].summed, BATCH_BYTES / 3 * SHARE_SUM);
-	three_turns_for_four();
 }
 
 static uint32_t turns(void)
@@ -633,14 +348,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			a_queue_that_was_moved_is_looked_at_though_it_was_not_armed, setup,
 			teardown),
-		cmocka_unit_test_setup_teardown(a_greedy_queue_does_not_starve_another, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(who_makes_more_work_of_the_same_bytes_does_so_too,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(who_takes_more_than_a_turn_sits_turns_out, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(who_takes_long_for_few_bytes_sits_turns_out, setup,
-						teardown),
 		cmocka_unit_test(a_queue_may_go_while_it_is_moved),
 		cmocka_unit_test_setup_teardown(a_place_that_was_left_is_taken_again, setup,
 						teardown),
