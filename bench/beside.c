@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "bench/figures.h"
 #include "guest/sigbus.h"
 #include "policy/share.h"
@@ -71,15 +71,6 @@ static uint64_t bytes(const struct side *s, unsigned receiver)
 	return s->guest[receiver].rx.vq.stats.bytes;
 }
 
-/* This thread's, so that others on the machine count less. */
-static double cpu_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
 struct result {
 	double rate; /* bytes of the stream in a nanosecond */
 	double part; /* of all bytes */
@@ -88,7 +79,7 @@ struct result {
 static struct result run(struct side *s, unsigned rounds)
 {
 	uint64_t one = bytes(s, 1), other = bytes(s, 3);
-	double begin = cpu_ns();
+	uint64_t begin = clock_cpu_ns(); /* so that others on the machine count less */
 
 	for (unsigned i = 0; i < rounds; i++) {
 		turn(s, &s->guest[0], &s->guest[1]);
@@ -98,7 +89,7 @@ static struct result run(struct side *s, unsigned rounds)
 	}
 	one = bytes(s, 1) - one;
 	other = bytes(s, 3) - other;
-	return (struct result){ (double)one / (cpu_ns() - begin),
+	return (struct result){ (double)one / (double)(clock_cpu_ns() - begin),
 				(double)one / (double)(one + other) };
 }
 

@@ -120,7 +120,6 @@ static void print_limits(const json_t *port)
 static void print_traffic(const json_t *port, const char *side)
 {
 	const json_t *counters = json_object_get(port, side);
-
 	json_int_t frames = number_of(counters, "frames");
 
 	printf("  %-8s %" JSON_INTEGER_FORMAT " frame%s, %" JSON_INTEGER_FORMAT " bytes\n", side,
@@ -260,18 +259,17 @@ static void show_queues(const json_t *result, const json_t *rows)
 {
 	struct table t;
 
-	table_begin(
-		&t,
-		"PORT|>QUEUE|DIR|STATE|FORMAT|>SIZE|>FRAMES|>BYTES|>SEGMENTS|>HELD|>KICKS|>CALLS|>"
-		"WORKER|>LOAD/%|>MOVES|WAITS|>GAP/US");
+	table_begin(&t, "PORT|>QUEUE|DIR|STATE|FORMAT|>SIZE|>FRAMES|>BYTES|>SEGMENTS|>HELD|"
+			">KICKS|>CALLS|>WORKER|>LOAD/%|>MOVES|WAITS|>GAP/US");
 	for (size_t i = 0; i < json_array_size(rows); i++) {
 		const json_t *row = json_array_get(rows, i);
+		const char *format = text_of(row, "format");
 
 		table_cell(&t, "%s", text_of(row, "port"));
 		number_cell(&t, row, "queue");
 		table_cell(&t, "%s", text_of(row, "direction"));
 		table_cell(&t, "%s", text_of(row, "state"));
-		table_cell(&t, "%s", *text_of(row, "format") ? text_of(row, "format") : "-");
+		table_cell(&t, "%s", *format ? format : "-");
 		if (number_of(row, "size"))
 			number_cell(&t, row, "size");
 		else

@@ -106,7 +106,6 @@ int device_set_features(struct vhost_device *dev, uint64_t features, struct erro
 int device_set_protocol_features(struct vhost_device *dev, uint64_t features, struct error *err)
 {
 	uint64_t excess = features & ~VHOST_PROTOCOL_FEATURES_OFFERED;
-
 	char names[160];
 
 	if (excess) {

@@ -62,11 +62,12 @@ static void *close_one(void *fd)
 /* Those that do close, whoever sent them. */
 static bool close_known(int fd)
 {
+	bool memory = guest_is_memory_file(fd);
 	char name[32];
 
-	if (guest_is_memory_file(fd) && guest_is_large_file(fd))
+	if (memory && guest_is_large_file(fd))
 		apart_do(close_one, (void *)(intptr_t)fd);
-	else if (guest_is_memory_file(fd) ||
+	else if (memory ||
 		 (!name_of(fd, name) && (names_eventfd(name) || !strncmp(name, "pipe:", 5))))
 		close(fd);
 	else

@@ -125,8 +125,8 @@ enum drop chain_walk(const struct virtq *vq, struct vring_desc d, uint16_t slot,
 
 	table.links = vq->packed ? slots : MIN(table.size, CHAIN_LINKS_MAX);
 	if (unlikely(table.links > CHAIN_LINKS_MAX)) {
-		*links =
-			0; /* its descriptors were looked at for its end, more than may be walked */
+		/* More descriptors than may be walked were looked at, to find its end. */
+		*links = 0;
 		return DROP_CHAIN_PIECES;
 	}
 	while (more) {
